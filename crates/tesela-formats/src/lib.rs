@@ -1,0 +1,1 @@
+//! Text in and out, strict, each value with its file, line and column.

@@ -1,0 +1,1 @@
+//! The vocabulary of Tesela as types that cannot be built wrong.

@@ -1,0 +1,1 @@
+//! Kubernetes objects to the model and back, without a client.

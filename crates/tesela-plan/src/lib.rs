@@ -1,0 +1,1 @@
+//! Pure decisions: layouts, packing with certificate, mode, placement, quotas, cost, validation.
