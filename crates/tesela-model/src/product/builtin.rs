@@ -1,0 +1,2 @@
+use super::rows::ProductRow;
+pub(super) static ROWS: &[ProductRow] = &[];
