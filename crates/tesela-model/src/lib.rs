@@ -1,1 +1,29 @@
 //! The vocabulary of Tesela as types that cannot be built wrong.
+//!
+//! | module | words |
+//! | --- | --- |
+//! | [`quantity`] | memory, CPU, money |
+//! | [`origin`] | where a value comes from: given, measured, estimated, assumed |
+//! | [`product`] | GPU products, their MIG profiles and placements |
+//! | [`layout`] | the instances of one GPU, and their multiset |
+//! | [`resource`] | the names Kubernetes knows GPUs by |
+//! | [`label`] | the node labels this field agrees on |
+//! | [`fleet`] | nodes and the GPUs they hold, as they are now |
+//! | [`demand`] | tenants, workloads, what their pods hold now |
+//! | [`price`] | what a GPU hour costs |
+//! | [`finding`] | something true about today that costs money or breaks work |
+//! | [`plan`] | the decision |
+//!
+//! The crate is pure: no clock, no file, no network, no environment.
+
+pub mod demand;
+pub mod finding;
+pub mod fleet;
+pub mod label;
+pub mod layout;
+pub mod origin;
+pub mod plan;
+pub mod price;
+pub mod product;
+pub mod quantity;
+pub mod resource;
