@@ -3,3 +3,5 @@
 pub mod layouts;
 pub mod pack;
 pub mod input;
+pub mod quota;
+pub mod today;
