@@ -1,0 +1,328 @@
+//! The words of the command line: clap definitions and help texts, nothing else.
+//!
+//! `xtask` includes this file to write `docs/cli.md`, so it uses no other module and none of our crates.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Decides how every NVIDIA GPU of a Kubernetes fleet is shared.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tesela",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
+#[command(after_help = EXAMPLES, after_long_help = EXAMPLES_AND_CODES)]
+pub(crate) struct Cli {
+    /// What every verb understands.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// How results are printed
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table, help_heading = "Output")]
+    pub(crate) format: Format,
+    /// Draw tables with ASCII characters only
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(crate) ascii: bool,
+    /// When tables are coloured; nothing is said by colour alone
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    #[arg(help_heading = "Output")]
+    pub(crate) color: Colour,
+    /// Columns a table may take [default: the terminal's width, 100 where there is none]
+    #[arg(long, global = true, value_name = "COLUMNS", help_heading = "Output")]
+    #[arg(value_parser = clap::value_parser!(u16).range(60..=1000))]
+    pub(crate) width: Option<u16>,
+    /// A profile table of yours, put on top of the built-in one (YAML or JSON)
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Input")]
+    pub(crate) products: Option<PathBuf>,
+}
+
+/// Forms of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// For programs; the keys are a contract
+    Json,
+    /// The same as JSON, as YAML
+    Yaml,
+}
+
+/// When tables are coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Decide which workload gets which share of which GPU, and prove it
+    Plan(Plan),
+    /// Pack MIG profiles onto the fewest GPUs of one product, with a certificate
+    Pack(Pack),
+    /// Show every way in which MIG can cut one GPU of a product
+    Layouts(Layouts),
+    /// Check NVIDIA's device-plugin and mig-parted configs, and documents of ours
+    Lint(Lint),
+    /// Write a plan as numbered steps of Kubernetes manifests
+    Render(Render),
+    /// Print a completion script for a shell
+    Completions(Completions),
+}
+
+/// Decide which workload gets which share of which GPU, and prove it.
+///
+/// Reads what `kubectl get nodes,pods -A -o json` prints, documents of ours (Fleet, Demand, PriceBook; YAML or
+/// JSON), or both, in any order. A document of ours wins over what was observed. What a pod requests shows what
+/// it holds, never what it needs: write the demand as observed with --write-demand, say what is needed, and
+/// plan again with both.
+#[derive(Debug, Args)]
+#[command(after_help = PLAN_EXAMPLES)]
+pub(crate) struct Plan {
+    /// Files to read; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Pod label (else namespace label) whose value is the tenant; without it a tenant is a namespace
+    #[arg(long, value_name = "KEY", help_heading = "Input")]
+    pub(crate) tenant_label: Option<String>,
+    /// Write the demand as observed to this file, each value with its origin, ready to edit
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_demand: Option<PathBuf>,
+    /// Let --write-demand replace a file that exists
+    #[arg(long, requires = "write_demand")]
+    pub(crate) force: bool,
+    /// Price of one GPU for one hour, such as h100-sxm-80gb=2.50/h; may be repeated
+    #[arg(long = "price", value_name = "PRODUCT=AMOUNT/h", help_heading = "Prices")]
+    pub(crate) prices: Vec<String>,
+    /// Currency of --price
+    #[arg(long, default_value = "EUR", value_name = "CODE", help_heading = "Prices")]
+    pub(crate) currency: String,
+    /// A PriceBook document
+    #[arg(long = "prices", value_name = "FILE", help_heading = "Prices")]
+    pub(crate) price_book: Option<PathBuf>,
+    /// Findings shown in the table: a number, or `all`
+    #[arg(long, default_value = "8", value_name = "N|all", help_heading = "Output")]
+    pub(crate) findings: Rows,
+    /// Rows shown in each other part of the table: a number, or `all`
+    #[arg(long, default_value = "30", value_name = "N|all", help_heading = "Output")]
+    pub(crate) rows: Rows,
+}
+
+/// How many rows of a part are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows(pub(crate) usize);
+
+impl std::str::FromStr for Rows {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(usize::MAX));
+        }
+        let number = text.parse().ok().filter(|n| *n > 0).map(Self);
+        number.ok_or_else(|| "give a number of rows above 0, or `all`".to_owned())
+    }
+}
+
+/// Pack MIG profiles onto the fewest GPUs of one product, with a certificate.
+///
+/// The certificate is an integer price for each profile such that no layout of one GPU costs more than `scale`.
+/// The demand's price divided by `scale`, rounded up, is then a number of GPUs that no packing can beat.
+#[derive(Debug, Args)]
+#[command(after_help = PACK_EXAMPLES)]
+pub(crate) struct Pack {
+    /// Table id or exact NVML name, such as h100-sxm-80gb
+    #[arg(long, value_name = "PRODUCT")]
+    pub(crate) product: String,
+    /// How many instances of each profile, such as 1g.10gb=100,3g.40gb=20
+    #[arg(long, value_name = "PROFILE=COUNT,…")]
+    pub(crate) profiles: String,
+}
+
+/// Show every way in which MIG can cut one GPU of a product.
+///
+/// Counts the states and geometries that the placement rules allow and lists the layouts to which nothing can be
+/// added. Without --profiles the set is every profile without a `+` or `-` suffix.
+#[derive(Debug, Args)]
+#[command(after_help = LAYOUTS_EXAMPLES)]
+pub(crate) struct Layouts {
+    /// Table id or exact NVML name, such as a100-40gb
+    #[arg(value_name = "PRODUCT")]
+    pub(crate) product: String,
+    /// Only these profiles, such as 1g.5gb,3g.20gb
+    #[arg(long, value_name = "A,B,…", conflicts_with = "all")]
+    pub(crate) profiles: Option<String>,
+    /// All profiles of the product, also those with a `+` or `-` suffix
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Check NVIDIA's device-plugin and mig-parted configs, and documents of ours.
+///
+/// Reads the two formats by themselves or inside a ConfigMap, and says what NVIDIA's programs would refuse, what
+/// they would ignore or drop without a word, and what contradicts itself: with file, line, rule and fix.
+#[derive(Debug, Args)]
+#[command(after_help = LINT_EXAMPLES)]
+pub(crate) struct Lint {
+    /// Files to check; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Least severity that makes the exit code 3
+    #[arg(long, value_enum, default_value_t = FailOn::Warning, value_name = "SEVERITY")]
+    pub(crate) fail_on: FailOn,
+}
+
+/// Severities of `lint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Refused by NVIDIA's parser, or broken
+    Error,
+    /// It works, but not as written
+    Warning,
+    /// Worth knowing
+    Info,
+}
+
+/// Write a plan as numbered steps of Kubernetes manifests.
+///
+/// Each step says what it does, how to verify it and how to undo it. A canary node goes first, quotas of zero go
+/// last. Nothing is sent to a cluster.
+#[derive(Debug, Args)]
+#[command(after_help = RENDER_EXAMPLES)]
+pub(crate) struct Render {
+    /// A plan that `tesela plan --format json` printed; `-` is standard input
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+    /// Who carries the plan out on the nodes
+    #[arg(long = "for", value_enum, value_name = "TARGET")]
+    pub(crate) target: Target,
+    /// Folder for the steps; created if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// ConfigMaps that exist, whose entries are kept (`kubectl get configmap … -o yaml`); may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) existing: Vec<PathBuf>,
+    /// Replace files in DIR that differ
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Who carries a plan out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// Tesela's own agent
+    Native,
+    /// NVIDIA's GPU Operator
+    GpuOperator,
+}
+
+/// Print a completion script for a shell.
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// Shells with completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// GNU Bash
+    Bash,
+    /// Z shell
+    Zsh,
+    /// fish
+    Fish,
+    /// PowerShell
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Elvish
+    Elvish,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl get nodes,pods -A -o json | tesela plan -
+  tesela pack --product h100-sxm-80gb --profiles 1g.10gb=100,3g.40gb=20
+  tesela lint time-slicing-config.yaml
+
+Put a link called kubectl-tesela to this program on the PATH to call it as `kubectl tesela`.";
+
+const EXAMPLES_AND_CODES: &str = "\
+Examples:
+  kubectl get nodes,pods -A -o json | tesela plan -
+  tesela pack --product h100-sxm-80gb --profiles 1g.10gb=100,3g.40gb=20
+  tesela lint time-slicing-config.yaml
+
+Exit codes:
+  0  done
+  1  failure
+  2  wrong usage or invalid input; standard output is empty, standard error says where and why
+  3  done in part: some pods do not fit, or lint found something at or above its threshold
+
+Results go to standard output, everything else to standard error. NO_COLOR and TERM=dumb switch colour off.
+Put a link called kubectl-tesela to this program on the PATH to call it as `kubectl tesela`.";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  What is true today, and what would be better:
+    kubectl get nodes,pods -A -o json | tesela plan -
+
+  Say what the pods need, then plan with it:
+    kubectl get nodes,pods -A -o json > cluster.json
+    tesela plan cluster.json --write-demand demand.yaml
+    $EDITOR demand.yaml
+    tesela plan cluster.json demand.yaml
+
+  With prices, for a program:
+    tesela plan cluster.json --price h100-sxm-80gb=2.50/h --price a30-24gb=0.60/h --format json > plan.json
+
+  Quotas count every namespace only when kubectl lists them and the quotas in force too:
+    kubectl get nodes,pods,namespaces,resourcequotas -A -o json | tesela plan -
+
+Exit code 3 means that some pods fit nowhere; the plan says which and why.";
+
+const PACK_EXAMPLES: &str = "\
+Examples:
+  tesela pack --product h100-sxm-80gb --profiles 1g.10gb=100,2g.20gb=50
+  tesela pack --product 'NVIDIA A30' --profiles 1g.6gb=7 --format json";
+
+const LAYOUTS_EXAMPLES: &str = "\
+Examples:
+  tesela layouts a100-40gb
+  tesela layouts h100-sxm-80gb --profiles 1g.10gb,3g.40gb
+  tesela layouts 'NVIDIA H200' --all --format json";
+
+const LINT_EXAMPLES: &str = "\
+Examples:
+  tesela lint time-slicing-config.yaml
+  kubectl get configmap -n gpu-operator default-mig-parted-config -o yaml | tesela lint -
+  tesela lint --fail-on error configs/*.yaml";
+
+const RENDER_EXAMPLES: &str = "\
+Examples:
+  tesela plan cluster.json demand.yaml --format json > plan.json
+  tesela render plan.json --for gpu-operator --out steps
+  tesela plan cluster.json --format json | tesela render - --for native --out steps";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  tesela completions bash > ~/.local/share/bash-completion/completions/tesela
+  tesela completions zsh > ~/.zfunc/_tesela
+  tesela completions fish > ~/.config/fish/completions/tesela.fish";
