@@ -1,7 +1,11 @@
 //! Text in and out, strict, each value with its file, line and column.
 
 pub mod de;
+pub mod device_plugin;
 pub mod diagnostic;
+pub mod emit;
+pub mod mig_parted;
+pub mod reading;
 pub mod sniff;
 pub mod source;
 pub mod tree;
