@@ -184,7 +184,8 @@ fn split_number(text: &str) -> Option<(&str, &str, &str)> {
         .unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
     let (digits, fraction) = number.split_once('.').unwrap_or((number, ""));
-    (!(digits.is_empty() && fraction.is_empty()) && !fraction.contains('.'))
+    let number = !digits.is_empty() || !fraction.is_empty();
+    (number && !fraction.contains('.'))
         .then_some((digits, fraction, rest))
 }
 

@@ -2,6 +2,15 @@
 
 pub mod layouts;
 pub mod pack;
+pub mod cost;
 pub mod input;
 pub mod quota;
 pub mod today;
+mod assemble;
+mod decide;
+mod place;
+mod planner;
+mod running;
+mod world;
+
+pub use planner::{ASSUMED_PRODUCT, plan};

@@ -1,0 +1,265 @@
+//! A finished placement as the document that people and `render` read.
+
+mod assumptions;
+mod changes;
+mod headroom;
+mod nodes;
+mod reasons;
+mod uses;
+
+use std::collections::BTreeMap;
+
+use tesela_model::fleet::Mode;
+use tesela_model::plan::{
+    API_VERSION, Assignment, Figures, Plan, PlanStatus, PlannedNode, PlannedPool, Summary, Unmet,
+};
+use tesela_model::product::ProfileName;
+use tesela_model::resource::GpuResource;
+
+use crate::decide::Decision;
+use crate::input::PlanInput;
+use crate::planner::Outcome;
+use crate::{cost, quota, today};
+
+/// One way in which pods of a workload are placed; equal ones are one entry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Seat {
+    workload: usize,
+    node: Option<String>,
+    /// Tells bought nodes apart.
+    index: usize,
+    mode: Mode,
+    replicas: Option<u32>,
+    resource: GpuResource,
+    product: String,
+    profile: Option<ProfileName>,
+    devices: u32,
+}
+
+/// What of a seat is taken.
+#[derive(Clone, Debug, Default)]
+struct Taken {
+    units: u64,
+    staying: u64,
+    gpus: Vec<Option<String>>,
+    starts: Vec<Option<u32>>,
+}
+
+pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outcome<'_>) -> Plan {
+    let (nodes, seats) = nodes::nodes(input, &outcome.world);
+    let assignments = assignments(input, decisions, outcome, &seats);
+    let unmet = unmet(input, decisions, outcome);
+    let pools = pools(&nodes, &outcome.world);
+    let headroom = headroom::headroom(input, outcome, &nodes, &pools);
+    let changes = changes::changes(&outcome.world, &nodes);
+    let quotas = quota::close(input.fleet, input.demand, &assignments, &nodes);
+    let (cost, cost_reason) = cost::cost(input, &nodes, &headroom);
+    let summary = summary(input, outcome, &assignments, &nodes, &headroom);
+    let mut findings = input.findings.to_vec();
+    findings.extend(quota::findings(input.demand, &assignments, &unmet));
+    findings.extend(headroom::findings(input, &headroom));
+    findings.extend(reasons::findings(input, decisions, outcome));
+    findings.sort();
+    findings.dedup();
+    Plan {
+        api_version: API_VERSION.to_owned(),
+        kind: "Plan".to_owned(),
+        status: if unmet.is_empty() { PlanStatus::Complete } else { PlanStatus::Partial },
+        gpus: uses::uses(input, &nodes),
+        pools,
+        assumptions: assumptions::assumptions(input, decisions, outcome),
+        assignments,
+        unmet,
+        findings,
+        quotas,
+        today: today::today(input.fleet, input.prices),
+        changes,
+        cost,
+        cost_reason,
+        nodes,
+        summary,
+        headroom,
+    }
+}
+
+fn assignments(
+    input: &PlanInput<'_>,
+    decisions: &[Decision],
+    outcome: &Outcome<'_>,
+    seats: &BTreeMap<Seat, Taken>,
+) -> Vec<Assignment> {
+    let mut merged: BTreeMap<Assignment, (u64, u64)> = BTreeMap::new();
+    for (seat, taken) in seats {
+        let workload = &input.demand.workloads[seat.workload];
+        let devices = u64::from(seat.devices.max(1));
+        let entry = Assignment {
+            workload: workload.key.name.clone(),
+            kind: workload.key.kind.clone(),
+            namespace: workload.key.namespace.clone(),
+            tenant: workload.tenant.clone(),
+            mode: seat.mode,
+            replicas: seat.replicas,
+            resource: seat.resource.clone(),
+            count: 0,
+            gpus: seat.devices,
+            node: seat.node.clone(),
+            gpu: only(&taken.gpus),
+            product: seat.product.clone(),
+            profile: seat.profile.clone(),
+            start: only(&taken.starts),
+            staying: 0,
+            request_today: workload.request.clone().filter(|r| *r != seat.resource),
+            reason: reasons::reason(input, &decisions[seat.workload], outcome, seat, taken),
+        };
+        let sums = merged.entry(entry).or_default();
+        sums.0 += taken.units / devices;
+        sums.1 += taken.staying / devices;
+    }
+    for lost in &outcome.world.lost {
+        let entry = reasons::kept_unseen(input, lost);
+        let sums = merged.entry(entry).or_default();
+        sums.0 += lost.pods;
+        sums.1 += lost.pods;
+    }
+    merged.into_iter().map(|(entry, (count, staying))| Assignment { count, staying, ..entry }).collect()
+}
+
+/// The value, where all are the same and known.
+fn only<T: Clone + PartialEq>(values: &[Option<T>]) -> Option<T> {
+    let first = values.first()?.clone()?;
+    values.iter().all(|v| v.as_ref() == Some(&first)).then_some(first)
+}
+
+fn unmet(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outcome<'_>) -> Vec<Unmet> {
+    let mut unmet: Vec<Unmet> = outcome
+        .unseated
+        .iter()
+        .map(|left| {
+            let key = &input.demand.workloads[left.workload].key;
+            Unmet {
+                workload: key.name.clone(),
+                kind: key.kind.clone(),
+                namespace: key.namespace.clone(),
+                count: left.count,
+                reason: reasons::why_unmet(input, &decisions[left.workload], outcome, left.workload),
+            }
+        })
+        .collect();
+    unmet.sort();
+    unmet
+}
+
+/// Pools of the nodes that hold work, by name.
+fn pools(nodes: &[PlannedNode], world: &crate::world::World<'_>) -> Vec<PlannedPool> {
+    let mut pools: BTreeMap<String, PlannedPool> = BTreeMap::new();
+    for (node, state) in nodes.iter().zip(&world.nodes) {
+        if !state.used() {
+            continue;
+        }
+        for gpu in &node.gpus {
+            let tenant = match &state.full {
+                Some(crate::world::Full::Shared(s)) if gpu.mode != Mode::Mig => s.tenant.clone(),
+                _ => None,
+            };
+            let replicas = gpu.replicas.or_else(|| shared_instances(gpu));
+            let name = pool_name(gpu.mode, &gpu.product, replicas, tenant.as_deref());
+            let pool = pools.entry(name.clone()).or_insert_with(|| PlannedPool {
+                name,
+                product: gpu.product.clone(),
+                mode: gpu.mode,
+                replicas,
+                tenant,
+                nodes: Vec::new(),
+                gpus: 0,
+            });
+            pool.gpus += 1;
+            if let Some(name) = &node.name
+                && pool.nodes.last() != Some(name)
+            {
+                pool.nodes.push(name.clone());
+            }
+        }
+    }
+    let mut pools: Vec<PlannedPool> = pools.into_values().collect();
+    for pool in &mut pools {
+        pool.nodes.sort();
+        pool.nodes.dedup();
+    }
+    pools
+}
+
+fn shared_instances(gpu: &tesela_model::plan::PlannedGpu) -> Option<u32> {
+    let first = gpu.instances.first()?.replicas?;
+    gpu.instances.iter().all(|i| i.replicas == Some(first)).then_some(first)
+}
+
+/// Such as `mig-h100-sxm-80gb` or `time-sliced-4-l4-team-a`; made of what a label's value may hold.
+fn pool_name(mode: Mode, product: &str, replicas: Option<u32>, tenant: Option<&str>) -> String {
+    let mode = match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Mig => "mig",
+        Mode::TimeSliced => "time-sliced",
+        Mode::Mps => "mps",
+    };
+    let replicas = replicas.map_or(String::new(), |r| format!("-{r}"));
+    let tenant = tenant.map_or(String::new(), |t| format!("-{t}"));
+    let name: String = format!("{mode}{replicas}-{product}{tenant}")
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' })
+        .collect();
+    let cut: String = name.chars().take(63).collect();
+    cut.trim_end_matches('-').to_owned()
+}
+
+fn summary(
+    input: &PlanInput<'_>,
+    outcome: &Outcome<'_>,
+    assignments: &[Assignment],
+    nodes: &[PlannedNode],
+    headroom: &[tesela_model::plan::Headroom],
+) -> Summary {
+    let kept = cost::kept(nodes, headroom);
+    let names: Vec<&str> = kept.iter().filter_map(|n| n.name.as_deref()).collect();
+    let used = |n: &&crate::world::NodeState<'_>| n.used();
+    let held = outcome.world.nodes.iter().filter(used).map(|n| n.gpus.iter().filter(|g| g.used()).count() as u64);
+    let unknown: Vec<&tesela_model::demand::Workload> = input
+        .demand
+        .workloads
+        .iter()
+        .filter(|w| w.gpu_memory.is_none() && w.profile.is_none() && w.mode.is_none() && w.gpus == 1)
+        .filter(|w| w.request.as_ref().is_none_or(|r| *r == GpuResource::gpu()))
+        .collect();
+    let unknown_gpus = assignments
+        .iter()
+        .filter(|a| a.mode == Mode::Exclusive)
+        .filter(|a| unknown.iter().any(|w| w.key.name == a.workload && w.key.namespace == a.namespace && w.key.kind == a.kind))
+        .map(|a| a.count * u64::from(a.gpus))
+        .sum();
+    let price = |names: &mut dyn Iterator<Item = &str>| {
+        input.prices.and_then(|p| cost::hourly(p, names).ok())
+    };
+    Summary {
+        today: today::figures(input.fleet, input.demand, input.prices),
+        plan: Figures {
+            gpus: kept.iter().map(|n| n.gpus.len() as u64).sum(),
+            gpus_held: held.sum(),
+            nodes: kept.len() as u64,
+            nodes_held: outcome.world.nodes.iter().filter(used).count() as u64,
+            pods_served: assignments.iter().map(|a| a.count).sum(),
+            pods_waiting: outcome.unseated.iter().map(|u| u.count).sum(),
+            hourly_micros: price(&mut kept.iter().flat_map(|n| n.gpus.iter().map(|g| g.product.as_str()))),
+        },
+        restarts: outcome.restarts,
+        requests_to_change: assignments.iter().filter(|a| a.request_today.is_some()).map(|a| a.count).sum(),
+        unknown_pods: unknown.iter().map(|w| w.count).sum(),
+        unknown_gpus,
+        nodes_free: nodes
+            .iter()
+            .zip(&outcome.world.nodes)
+            .filter(|(_, state)| !state.gpus.is_empty())
+            .filter_map(|(n, _)| n.name.clone())
+            .filter(|n| !names.contains(&n.as_str()))
+            .collect(),
+    }
+}

@@ -1,0 +1,354 @@
+//! Placement: which node, GPU, instance or share each pod gets.
+//!
+//! Everything is tried in a fixed order, so the same input gives the same plan. Pods of higher priority go
+//! first, then what is hardest to place: work over many GPUs, then large instances, then small ones, then shares.
+//! GPUs already in use are filled before others are opened, so that whole nodes come free.
+
+mod instance;
+mod share;
+mod whole;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tesela_model::demand::{NodeConstraints, Workload};
+use tesela_model::fleet::Mode;
+use tesela_model::label;
+use tesela_model::resource::{GpuDevice, GpuResource};
+
+use crate::decide::{Decision, InstanceNeed, Shape, ShareNeed};
+use crate::input::PlanInput;
+use crate::world::mig::MigRules;
+use crate::world::{NodeState, Source, World};
+
+pub(crate) use self::share::{Pools, most_replicas};
+
+/// Which pods of one priority go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The largest pieces.
+    LargestFirst,
+    /// Those that the fewest nodes will do for.
+    PickyFirst,
+    /// Those that need the most CPU or main memory.
+    HungryFirst,
+}
+
+/// The orders that are tried, until everything is seated.
+pub(crate) const ORDERS: [Order; 3] = [Order::LargestFirst, Order::PickyFirst, Order::HungryFirst];
+
+/// Pods of one workload that still need a seat.
+#[derive(Clone, Debug)]
+pub(crate) struct Seats {
+    pub(crate) workload: usize,
+    pub(crate) count: u64,
+}
+
+/// Pods that found no seat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unseated {
+    pub(crate) workload: usize,
+    pub(crate) count: u64,
+}
+
+/// Places seats in a world.
+pub(crate) struct Placer<'p, 'a> {
+    pub(crate) input: &'p PlanInput<'a>,
+    pub(crate) decisions: &'p [Decision],
+    pub(crate) world: World<'a>,
+    pub(crate) pools: Pools,
+    /// Nodes that satisfy a workload's constraints, by constraints: labels and taints do not change.
+    eligible: BTreeMap<(NodeConstraints, Vec<String>), Rc<Vec<usize>>>,
+}
+
+impl<'p, 'a> Placer<'p, 'a> {
+    pub(crate) fn new(input: &'p PlanInput<'a>, decisions: &'p [Decision], world: World<'a>) -> Self {
+        let pools = Pools::plan(input, decisions, &world);
+        Self { input, decisions, world, pools, eligible: BTreeMap::new() }
+    }
+
+    /// Places what it can; what is left over comes back.
+    pub(crate) fn place_all(&mut self, seats: &[Seats], order: Order) -> Vec<Unseated> {
+        let mut keyed: Vec<_> = Vec::new();
+        for seat in seats.iter().filter(|s| s.count > 0) {
+            keyed.push((self.rank(seat.workload, order), seat));
+        }
+        keyed.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut left = Vec::new();
+        for (_, seat) in keyed {
+            let placed = self.place(seat.workload, seat.count);
+            if placed < seat.count {
+                left.push(Unseated { workload: seat.workload, count: seat.count - placed });
+            }
+        }
+        left
+    }
+
+    fn workload(&self, w: usize) -> &'a Workload {
+        &self.input.demand.workloads[w]
+    }
+
+    /// Priority, then what the order asks for, then the name.
+    fn rank(&mut self, w: usize, order: Order) -> impl Ord + use<'a> {
+        let workload = self.workload(w);
+        let eligible = self.eligible(w).len();
+        let size = match self.decisions[w].shapes.first() {
+            Some(Shape::Whole) | None => (0, Reverse(u64::from(workload.gpus)), Reverse(0)),
+            Some(Shape::AsRequested) => match workload.request.as_ref().map(|r| &r.device) {
+                Some(GpuDevice::Mig(p)) => {
+                    (1, Reverse(u64::from(p.gigabytes())), Reverse(u64::from(p.slices())))
+                }
+                _ => (0, Reverse(u64::from(workload.gpus)), Reverse(0)),
+            },
+            Some(Shape::Instance(need)) => {
+                let units = self.largest_units(need);
+                (1, Reverse(units.0), Reverse(units.1))
+            }
+            Some(Shape::Share(need)) => (2, Reverse(need.memory.map_or(0, |m| m.0)), Reverse(0)),
+        };
+        let together = Reverse(workload.same_node);
+        let picky = match order {
+            Order::LargestFirst => 0,
+            Order::PickyFirst => eligible,
+            Order::HungryFirst => usize::try_from(u64::MAX - workload.cpu.0.max(workload.memory.0 >> 20)).unwrap_or(0),
+        };
+        (Reverse(workload.priority), picky, size.0, together, size.1, size.2, eligible, &workload.key)
+    }
+
+    /// Memory of the instance in GB as its name says, and its slices, on the product where it is largest.
+    fn largest_units(&self, need: &InstanceNeed) -> (u64, u64) {
+        self.world
+            .kinds
+            .iter()
+            .filter_map(|kind| {
+                let rules = kind.rules.as_ref()?;
+                let profile = &rules.profiles[wanted_profile(rules, need)?];
+                Some((u64::from(profile.name.gigabytes()), u64::from(profile.slices)))
+            })
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// Places up to `count` pods of a workload by its shapes, the best first.
+    fn place(&mut self, w: usize, count: u64) -> u64 {
+        if self.workload(w).same_node {
+            return self.place_together(w, count);
+        }
+        let decisions = self.decisions;
+        let mut placed = 0;
+        for shape in &decisions[w].shapes {
+            placed += self.place_shape(w, shape, count - placed, None);
+            if placed == count {
+                break;
+            }
+        }
+        placed
+    }
+
+    /// All pods on one node, or none: the node where some run already, else the first with room for all.
+    fn place_together(&mut self, w: usize, count: u64) -> u64 {
+        let here = self.world.nodes.iter().position(|n| n.pods.get(&w).is_some_and(|p| *p > 0));
+        let mut candidates = match here {
+            Some(node) => vec![node],
+            None => self.eligible(w).to_vec(),
+        };
+        candidates.sort_by_key(|&n| (!self.world.nodes[n].used(), n));
+        let decisions = self.decisions;
+        for shape in &decisions[w].shapes {
+            for &node in &candidates {
+                if self.try_together(w, shape, count, node) {
+                    return count;
+                }
+            }
+            if here.is_none() && self.buy_together(w, shape, count) {
+                return count;
+            }
+        }
+        0
+    }
+
+    fn try_together(&mut self, w: usize, shape: &Shape, count: u64, node: usize) -> bool {
+        let before = self.world.nodes[node].clone();
+        if self.place_shape(w, shape, count, Some(node)) == count {
+            return true;
+        }
+        self.world.nodes[node] = before;
+        false
+    }
+
+    fn buy_together(&mut self, w: usize, shape: &Shape, count: u64) -> bool {
+        for offer in self.offers() {
+            let Some(node) = self.buy(offer) else { continue };
+            if self.try_together(w, shape, count, node) {
+                return true;
+            }
+            self.return_last(offer);
+        }
+        false
+    }
+
+    fn place_shape(&mut self, w: usize, shape: &Shape, count: u64, only: Option<usize>) -> u64 {
+        match shape {
+            Shape::Whole => self.place_whole(w, count, only),
+            Shape::Instance(need) => self.place_instance(w, need, count, only),
+            Shape::Share(need) => self.place_share(w, need, count, only),
+            Shape::AsRequested => self.place_as_requested(w, count, only),
+        }
+    }
+
+    /// What is asked for, where the scheduler would find it: a device that is offered so today, else one that
+    /// can be made so.
+    fn place_as_requested(&mut self, w: usize, count: u64, only: Option<usize>) -> u64 {
+        let workload = self.workload(w);
+        let Some(request) = &workload.request else { return self.place_whole(w, count, only) };
+        match (&request.device, request.shared) {
+            (GpuDevice::Gpu, false) => {
+                let mut placed = self.place_whole_as_offered(w, count, only);
+                placed += self.place_free_device(w, request, count - placed, only);
+                placed + self.place_whole(w, count - placed, only)
+            }
+            (GpuDevice::Mig(profile), false) => {
+                self.place_instance(w, &InstanceNeed::Profile(profile.clone()), count, only)
+            }
+            (GpuDevice::Gpu, true) => {
+                let placed = self.place_free_device(w, request, count, only);
+                let need = ShareNeed {
+                    mode: Mode::TimeSliced,
+                    memory: None,
+                    tenant: None,
+                    duty: self.input.settings.assumed_duty_permille,
+                };
+                placed + self.place_share(w, &need, count - placed, only)
+            }
+            (GpuDevice::Mig(_), true) => self.place_free_device(w, request, count, only),
+        }
+    }
+
+    /// Devices that nodes offer today under exactly this name and that are free.
+    fn place_free_device(&mut self, w: usize, request: &GpuResource, count: u64, only: Option<usize>) -> u64 {
+        let gpus = self.workload(w).gpus;
+        let mut placed = 0;
+        for &node in self.candidates(w, only).iter() {
+            while placed < count && self.room(w, node) > 0 {
+                if !self.world.nodes[node].take_free_device(request, gpus, w) {
+                    break;
+                }
+                self.took(w, node, 1);
+                placed += 1;
+            }
+        }
+        placed
+    }
+
+    /// Nodes that may take new pods of a workload, in the fleet's order.
+    fn eligible(&mut self, w: usize) -> Rc<Vec<usize>> {
+        let workload = self.workload(w);
+        let key = (workload.constraints.clone(), workload.products.clone());
+        if let Some(known) = self.eligible.get(&key) {
+            return Rc::clone(known);
+        }
+        let may_go = |n: &usize| self.may_go(&key.0, &key.1, &self.world.nodes[*n]);
+        let found = Rc::new((0..self.world.nodes.len()).filter(may_go).collect::<Vec<usize>>());
+        self.eligible.insert(key, Rc::clone(&found));
+        found
+    }
+
+    fn may_go(&self, constraints: &NodeConstraints, products: &[String], node: &NodeState<'_>) -> bool {
+        let taints = match node.source {
+            Source::Exists(n) => n.taints.as_slice(),
+            Source::Bought => &[],
+        };
+        node.open
+            && !node.gpus.is_empty()
+            && self.selects(constraints, node)
+            && constraints.repelled_by(taints).is_none()
+            && (products.is_empty() || node.gpus.iter().any(|g| products.contains(&self.world.kinds[g.kind].name)))
+    }
+
+    fn selects(&self, constraints: &NodeConstraints, node: &NodeState<'_>) -> bool {
+        if let Some(name) = node.name() {
+            return constraints.selects(name, node.labels);
+        }
+        // A node that is not there yet will carry the label of its product.
+        let mut labels = node.labels.clone();
+        if let Some(product) = node.gpus.first().and_then(|g| self.world.kinds[g.kind].product)
+            && let Some(nvml) = product.nvml_names.first()
+        {
+            labels.entry(label::GPU_PRODUCT.to_owned()).or_insert_with(|| nvml.replace(' ', "-"));
+        }
+        constraints.selects("", &labels)
+    }
+
+    fn candidates(&mut self, w: usize, only: Option<usize>) -> Rc<Vec<usize>> {
+        match only {
+            Some(node) => Rc::new(vec![node]),
+            None => self.eligible(w),
+        }
+    }
+
+    /// How many more pods of a workload the node's CPU, memory and the workload's spread allow.
+    fn room(&self, w: usize, node: usize) -> u64 {
+        let (workload, state) = (self.workload(w), &self.world.nodes[node]);
+        let by = |left: Option<u64>, each: u64| left.map_or(u64::MAX, |left| left.checked_div(each).unwrap_or(u64::MAX));
+        let spread = workload.max_per_node.map_or(u64::MAX, |max| {
+            u64::from(max).saturating_sub(state.pods.get(&w).copied().unwrap_or(0))
+        });
+        by(state.cpu_left, workload.cpu.0).min(by(state.memory_left, workload.memory.0)).min(spread)
+    }
+
+    fn took(&mut self, w: usize, node: usize, pods: u64) {
+        let workload = self.workload(w);
+        self.world.nodes[node].take(w, pods, workload.cpu.0, workload.memory.0);
+    }
+
+    fn product_allowed(&self, w: usize, kind: usize) -> bool {
+        let products = &self.workload(w).products;
+        products.is_empty() || products.contains(&self.world.kinds[kind].name)
+    }
+
+    /// Offers of hardware to buy, the cheapest GPU first.
+    fn offers(&mut self) -> Vec<usize> {
+        let mut keyed = Vec::new();
+        for (offer, wanted) in self.input.fleet.buy.iter().enumerate() {
+            let kind = self.world.kind(self.input, &wanted.product, wanted.gpu_memory);
+            keyed.push((self.world.kinds[kind].weight, offer));
+        }
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, offer)| offer).collect()
+    }
+
+    fn buy(&mut self, offer: usize) -> Option<usize> {
+        let node = self.world.buy(self.input, offer)?;
+        self.note_bought(node);
+        Some(node)
+    }
+
+    /// Keeps the eligible lists true when a node comes.
+    fn note_bought(&mut self, node: usize) {
+        let mut eligible = std::mem::take(&mut self.eligible);
+        for ((constraints, products), nodes) in &mut eligible {
+            if self.may_go(constraints, products, &self.world.nodes[node]) {
+                Rc::make_mut(nodes).push(node);
+            }
+        }
+        self.eligible = eligible;
+    }
+
+    fn return_last(&mut self, offer: usize) {
+        self.world.nodes.pop();
+        self.world.bought[offer] -= 1;
+        let gone = self.world.nodes.len();
+        for nodes in self.eligible.values_mut() {
+            Rc::make_mut(nodes).retain(|&n| n != gone);
+        }
+    }
+}
+
+/// The profile of a product that satisfies a need.
+pub(crate) fn wanted_profile(rules: &MigRules<'_>, need: &InstanceNeed) -> Option<usize> {
+    match need {
+        InstanceNeed::Profile(name) => rules.find(name),
+        InstanceNeed::Memory(memory) => rules.smallest(*memory),
+    }
+}

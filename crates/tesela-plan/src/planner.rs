@@ -1,0 +1,239 @@
+//! From input to plan: which running pods move, the best of several placements, and the plan as a document.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tesela_model::demand::Holding;
+use tesela_model::fleet::{Fleet, NodeOffer};
+use tesela_model::plan::Plan;
+
+use crate::assemble;
+use crate::decide::{Decision, decide_all};
+use crate::input::PlanInput;
+use crate::place::{Placer, Seats, Unseated};
+use crate::running;
+use crate::world::World;
+
+/// Product taken when neither a fleet nor anything to buy is given.
+pub const ASSUMED_PRODUCT: &str = "h100-sxm-80gb";
+/// GPUs of a node of that product.
+const ASSUMED_GPUS_PER_NODE: u32 = 8;
+/// Beyond this many pods only the two main choices (move all that gain, move none) are compared, so that large
+/// fleets stay quick.
+const FINE_SEARCH_PODS: u64 = 4_000;
+/// Workloads whose move is judged one by one.
+const FINE_SEARCH_WORKLOADS: usize = 48;
+
+/// Makes the plan. The same input gives the same plan.
+#[must_use]
+pub fn plan(input: &PlanInput<'_>) -> Plan {
+    let assumed;
+    let input = if input.fleet.nodes.is_empty() && input.fleet.buy.is_empty() && !input.fleet.has_nodes {
+        assumed = with_assumed_offer(input.fleet);
+        &PlanInput {
+            fleet: &assumed,
+            ..*input
+        }
+    } else {
+        input
+    };
+    let decisions = decide_all(input.demand, &input.settings);
+    let outcome = search(input, &decisions);
+    assemble::plan(input, &decisions, &outcome)
+}
+
+fn with_assumed_offer(fleet: &Fleet) -> Fleet {
+    let offer = NodeOffer {
+        product: ASSUMED_PRODUCT.to_owned(),
+        gpus_per_node: ASSUMED_GPUS_PER_NODE,
+        max_nodes: None,
+        cpu: None,
+        memory: None,
+        gpu_memory: None,
+        labels: BTreeMap::new(),
+    };
+    Fleet {
+        buy: vec![offer],
+        ..fleet.clone()
+    }
+}
+
+/// A finished placement.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome<'a> {
+    pub(crate) world: World<'a>,
+    pub(crate) unseated: Vec<Unseated>,
+    /// Workloads whose running pods leave where they are.
+    pub(crate) moving: BTreeSet<usize>,
+    /// Running pods that are restarted.
+    pub(crate) restarts: u64,
+}
+
+/// How good an outcome is, smaller first: unmet pods from the highest priority down, what the used nodes and then the used GPUs
+/// weigh, restarts.
+type Score = (Vec<u64>, u128, u128, u64);
+
+/// The best of: moving nobody, moving everybody who then needs less, and what one-by-one changes of that give.
+pub(crate) fn search<'a>(input: &PlanInput<'a>, decisions: &[Decision]) -> Outcome<'a> {
+    let (forced, willing) = running::movers(input, decisions);
+    let mut best = attempt(input, decisions, &forced, &forced);
+    if willing.is_empty() {
+        return best;
+    }
+    let mut all = forced.clone();
+    all.extend(&willing);
+    let everyone = attempt(input, decisions, &all, &forced);
+    if score(input, &everyone) < score(input, &best) {
+        best = everyone;
+    }
+    let pods: u64 = input.demand.workloads.iter().map(|w| w.count).sum();
+    if pods > FINE_SEARCH_PODS || best.moving.len() > FINE_SEARCH_WORKLOADS {
+        return best;
+    }
+    // Moves that gain nothing are taken back, the one that restarts most pods first.
+    let mut order: Vec<usize> = best.moving.difference(&forced).copied().collect();
+    order.sort_by_key(|&w| (Reverse(running_pods(input, w)), w));
+    for w in order {
+        let mut fewer = best.moving.clone();
+        fewer.remove(&w);
+        let without = attempt(input, decisions, &fewer, &forced);
+        if score(input, &without) < score(input, &best) {
+            best = without;
+        }
+    }
+    best
+}
+
+/// Places with these workloads moving. A running pod that would find no seat keeps the one it has.
+fn attempt<'a>(
+    input: &PlanInput<'a>,
+    decisions: &[Decision],
+    moving: &BTreeSet<usize>,
+    forced: &BTreeSet<usize>,
+) -> Outcome<'a> {
+    let mut moving = moving.clone();
+    loop {
+        let stays = |w: usize, held: &Holding| {
+            !moving.contains(&w) || running::matches(input, &decisions[w], w, held)
+        };
+        let world = World::build(input, &stays);
+        let seats = seats(input, &world);
+        let outcome = place(input, decisions, world, &seats, &moving);
+        let stranded: Vec<usize> = outcome
+            .unseated
+            .iter()
+            .filter(|u| moving.contains(&u.workload) && !forced.contains(&u.workload))
+            .filter(|u| u.count > waiting_pods(input, u.workload))
+            .map(|u| u.workload)
+            .collect();
+        if stranded.is_empty() {
+            return outcome;
+        }
+        for w in stranded {
+            moving.remove(&w);
+        }
+    }
+}
+
+/// Tries the standing order, and when something found no seat, orders that put the picky first.
+fn place<'a>(
+    input: &PlanInput<'a>,
+    decisions: &[Decision],
+    world: World<'a>,
+    seats: &[Seats],
+    moving: &BTreeSet<usize>,
+) -> Outcome<'a> {
+    let restarts = restarts(input, &world, moving);
+    let mut best: Option<Outcome<'a>> = None;
+    for order in crate::place::ORDERS {
+        let mut placer = Placer::new(input, decisions, world.clone());
+        let unseated = placer.place_all(seats, order);
+        let outcome = Outcome {
+            world: placer.world,
+            unseated,
+            moving: moving.clone(),
+            restarts,
+        };
+        if best
+            .as_ref()
+            .is_none_or(|b| score(input, &outcome) < score(input, b))
+        {
+            best = Some(outcome);
+        }
+        if best.as_ref().is_some_and(|b| b.unseated.is_empty()) {
+            break;
+        }
+    }
+    best.unwrap_or(Outcome {
+        world,
+        unseated: Vec::new(),
+        moving: moving.clone(),
+        restarts,
+    })
+}
+
+fn seats(input: &PlanInput<'_>, world: &World<'_>) -> Vec<Seats> {
+    let mut seated = vec![0u64; input.demand.workloads.len()];
+    for node in &world.nodes {
+        for (&w, &pods) in &node.pods {
+            seated[w] += pods;
+        }
+    }
+    for lost in &world.lost {
+        seated[lost.workload] += lost.pods;
+    }
+    (input.demand.workloads.iter().enumerate())
+        .map(|(w, workload)| Seats {
+            workload: w,
+            count: workload.count.saturating_sub(seated[w]),
+        })
+        .collect()
+}
+
+/// Pods of moving workloads that run today and do not stay.
+fn restarts(input: &PlanInput<'_>, world: &World<'_>, moving: &BTreeSet<usize>) -> u64 {
+    moving
+        .iter()
+        .map(|w| {
+            let staying: u64 = world.nodes.iter().filter_map(|n| n.pods.get(w)).sum();
+            running_pods(input, *w).saturating_sub(staying)
+        })
+        .sum()
+}
+
+pub(crate) fn running_pods(input: &PlanInput<'_>, w: usize) -> u64 {
+    input.demand.workloads[w]
+        .running
+        .iter()
+        .map(|h| h.pods.len() as u64)
+        .sum()
+}
+
+fn waiting_pods(input: &PlanInput<'_>, w: usize) -> u64 {
+    input.demand.workloads[w]
+        .count
+        .saturating_sub(running_pods(input, w))
+}
+
+fn score(input: &PlanInput<'_>, outcome: &Outcome<'_>) -> Score {
+    let mut unmet: BTreeMap<Reverse<i32>, u64> = input
+        .demand
+        .workloads
+        .iter()
+        .map(|w| (Reverse(w.priority), 0))
+        .collect();
+    for left in &outcome.unseated {
+        *unmet
+            .entry(Reverse(input.demand.workloads[left.workload].priority))
+            .or_insert(0) += left.count;
+    }
+    let (mut nodes, mut gpus) = (0u128, 0u128);
+    for node in outcome.world.nodes.iter().filter(|n| n.used()) {
+        for gpu in &node.gpus {
+            let weight = u128::from(outcome.world.kinds[gpu.kind].weight);
+            nodes += weight;
+            gpus += if gpu.used() { weight } else { 0 };
+        }
+    }
+    (unmet.into_values().collect(), nodes, gpus, outcome.restarts)
+}
