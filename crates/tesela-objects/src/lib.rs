@@ -1,1 +1,3 @@
 //! Kubernetes objects to the model and back, without a client.
+
+pub mod observe;

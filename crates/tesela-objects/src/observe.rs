@@ -1,0 +1,364 @@
+//! What `kubectl get nodes,pods -A -o json` prints → fleet, demand and findings.
+//!
+//! [`Observer`] reads inputs as streams: of each object it keeps a few fields and forgets the rest, so that memory
+//! grows with the nodes and pods that have GPUs and not with the size of the input. Nothing of a pod's environment
+//! or annotations is ever held. The answer does not depend on the order of the objects in a list.
+//!
+//! | step | module |
+//! | --- | --- |
+//! | JSON, item by item | `document`, `wire` |
+//! | pod → record: owner, request, trouble | `pod` |
+//! | node → GPUs and how they are offered | `node`, `cut` |
+//! | pods → workloads | `workload` |
+//! | what is wrong today | `finding` and its parts |
+
+mod cut;
+mod document;
+mod error;
+mod finding;
+mod node;
+mod pod;
+mod wire;
+mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+
+use tesela_model::demand::{Demand, PodRef};
+use tesela_model::finding::Finding;
+use tesela_model::fleet::{Fleet, Node};
+use tesela_model::product::ProductTable;
+use tesela_model::quantity::{Bytes, MilliCpu, parse_quantity};
+use tesela_model::resource::GpuResource;
+
+pub use self::error::ObserveError;
+
+use self::cut::Cutter;
+use self::document::{Object, Sink, read_input};
+use self::node::{NodeRecord, Observed};
+use self::pod::PodRecord;
+use self::wire::QuotaSpec;
+
+/// Namespaces of Kubernetes itself; they get no quotas.
+const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
+
+/// Choices of the person who asks.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Label of pods whose value is the tenant; where it is absent or empty the namespace is.
+    pub tenant_label: Option<String>,
+    /// Whether nodes come from elsewhere (a Fleet document), so that pods alone will do.
+    pub nodes_elsewhere: bool,
+}
+
+/// What a cluster is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// Nodes with GPUs. `buy` and headroom are not the cluster's to say and stay empty.
+    pub fleet: Fleet,
+    /// What pods ask for and hold.
+    pub demand: Demand,
+    /// What is wrong or not known, the gravest first.
+    pub findings: Vec<Finding>,
+    /// Nodes seen, also those without GPUs.
+    pub nodes: usize,
+    /// Pods seen, also those without GPUs and those that ended.
+    pub pods: usize,
+}
+
+/// An object's record, and the document it came from last.
+#[derive(Debug)]
+struct Dated<T> {
+    document: u32,
+    record: T,
+}
+
+/// A ResourceQuota that speaks of GPUs.
+#[derive(Debug)]
+struct QuotaRecord {
+    hard: BTreeMap<GpuResource, u64>,
+    /// Bound to some pods only, so that it does not cover the namespace.
+    scoped: bool,
+}
+
+/// Reads one or several inputs of one cluster.
+///
+/// Each document (a list, or a single object) is a snapshot. An object in a later document replaces the same object
+/// of an earlier one. A list that repeats pods or nodes is a later snapshot of them: what it covers and no longer
+/// has is gone.
+#[derive(Debug)]
+pub struct Observer<'t> {
+    table: &'t ProductTable,
+    options: Options,
+    files: Vec<String>,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tenant_label: Option<String>,
+    document: u32,
+    nodes: BTreeMap<String, Dated<Option<NodeRecord>>>,
+    pods: BTreeMap<PodRef, Dated<PodRecord>>,
+    quotas: BTreeMap<PodRef, Dated<QuotaRecord>>,
+    namespaces: BTreeSet<String>,
+    /// Whether any ResourceQuota object was in the input.
+    has_quotas: bool,
+    /// Nodes, and pods by namespace, that the current document repeats.
+    repeats: (usize, BTreeMap<String, usize>),
+    gone: (usize, usize),
+}
+
+impl<'t> Observer<'t> {
+    /// An observer that knows the products of `table`.
+    #[must_use]
+    pub fn new(table: &'t ProductTable, options: Options) -> Self {
+        let state = State {
+            tenant_label: options.tenant_label.clone(),
+            ..State::default()
+        };
+        Self {
+            table,
+            options,
+            files: Vec::new(),
+            state,
+        }
+    }
+
+    /// Reads one input to its end. `name` stands in messages for the file.
+    ///
+    /// # Errors
+    /// [`ObserveError`] with file, line and column when the input is no JSON of Kubernetes objects. The observer is
+    /// then of no further use.
+    pub fn read(&mut self, name: &str, reader: impl Read) -> Result<(), ObserveError> {
+        self.files.push(name.to_owned());
+        read_input(name, reader, &mut self.state)
+    }
+
+    /// Puts together what was read.
+    ///
+    /// # Errors
+    /// [`ObserveError::NoNodes`] when there are no nodes and none come from elsewhere.
+    pub fn finish(self) -> Result<Observation, ObserveError> {
+        let state = self.state;
+        let (nodes, pods) = (state.nodes.len(), state.pods.len());
+        if nodes == 0 && !self.options.nodes_elsewhere {
+            return Err(ObserveError::NoNodes {
+                files: self.files.join(", "),
+                pods,
+            });
+        }
+        Ok(assemble(state, self.table))
+    }
+}
+
+fn assemble(state: State, table: &ProductTable) -> Observation {
+    let mut drafts = Vec::new();
+    let (nodes, pods) = (state.nodes.len(), state.pods.len());
+    let resources = resources(&state);
+    let namespaces = namespaces(&state);
+    let mut cutter = Cutter::default();
+    let mut observed = Vec::<Observed>::new();
+    for (name, dated) in state.nodes {
+        let Some(record) = dated.record else { continue };
+        observed.extend(node::observe(&name, record, table, &mut cutter, &mut drafts));
+    }
+    let asking = state
+        .pods
+        .iter()
+        .filter_map(|(name, d)| Some((name, &d.record, d.record.gpu.as_deref()?)));
+    let asking = asking.collect::<workload::Pods<'_>>();
+    let demand = workload::demand(&asking, &mut drafts);
+    take_from_nodes(&mut observed, &state.pods, &asking);
+    let fleet = Fleet {
+        nodes: observed.iter().map(|o| o.node.clone()).collect(),
+        has_nodes: nodes > 0,
+        namespaces,
+        resources,
+        ..Fleet::default()
+    };
+    Observation {
+        fleet,
+        demand,
+        findings: finding::ordered(drafts),
+        nodes,
+        pods,
+    }
+}
+
+/// CPU, memory and devices on GPU nodes that belong to no workload of the demand.
+fn take_from_nodes(
+    observed: &mut [Observed],
+    pods: &BTreeMap<PodRef, Dated<PodRecord>>,
+    asking: &workload::Pods<'_>,
+) {
+    let mut others = workload::held_by_others(asking);
+    let mut nodes = observed
+        .iter_mut()
+        .map(|o| (o.node.name.clone(), &mut o.node))
+        .collect::<BTreeMap<_, &mut Node>>();
+    for (name, node) in &mut nodes {
+        node.held_by_others = others.remove(name).unwrap_or_default();
+    }
+    for dated in pods.values() {
+        let record = &dated.record;
+        if record
+            .gpu
+            .as_deref()
+            .is_some_and(|pod| workload::is_demand(record, pod))
+        {
+            continue;
+        }
+        if let Some(node) = record.node.as_ref().and_then(|name| nodes.get_mut(name)) {
+            node.cpu_taken = MilliCpu(node.cpu_taken.0.saturating_add(record.cpu.0));
+            node.memory_taken = Bytes(node.memory_taken.0.saturating_add(record.memory.0));
+        }
+    }
+}
+
+/// Every GPU resource name that a node, a pod or a quota knows.
+fn resources(state: &State) -> BTreeSet<GpuResource> {
+    let of_nodes = state
+        .nodes
+        .values()
+        .filter_map(|d| d.record.as_ref())
+        .flat_map(NodeRecord::names);
+    let of_pods = state.pods.values().flat_map(|d| &d.record.names);
+    let of_quotas = state.quotas.values().flat_map(|d| d.record.hard.keys());
+    of_nodes.chain(of_pods).chain(of_quotas).cloned().collect()
+}
+
+/// Namespaces that teams use: not of Kubernetes, and not of the GPU Operator alone.
+fn namespaces(state: &State) -> BTreeSet<String> {
+    let mut all = state.namespaces.clone();
+    let mut operators = BTreeSet::new();
+    for (name, dated) in &state.pods {
+        if dated.record.operator {
+            operators.insert(name.namespace.clone());
+        } else {
+            all.insert(name.namespace.clone());
+        }
+    }
+    // A namespace of which only the operator's pods are known is the operator's, also where it is listed by name.
+    let teams = state
+        .pods
+        .iter()
+        .filter(|(_, d)| !d.record.operator)
+        .map(|(n, _)| n.namespace.as_str());
+    let teams = teams.collect::<BTreeSet<_>>();
+    all.retain(|n| {
+        !SYSTEM_NAMESPACES.contains(&n.as_str())
+            && !pod::OPERATOR_NAMESPACES.contains(&n.as_str())
+            && (teams.contains(n.as_str()) || !operators.contains(n))
+    });
+    all
+}
+
+impl Sink for State {
+    fn begin(&mut self) {
+        self.document += 1;
+        self.repeats = (0, BTreeMap::new());
+    }
+
+    fn take(&mut self, object: Object) -> Result<(), String> {
+        match object {
+            Object::Node(metadata, spec, status) => {
+                let name = metadata.name.clone();
+                let dated = Dated {
+                    document: self.document,
+                    record: node::record(metadata, spec, status),
+                };
+                match self.nodes.insert(name.clone(), dated) {
+                    Some(before) if before.document == self.document => Err(twice("Node", &name)),
+                    before => {
+                        self.repeats.0 += usize::from(before.is_some());
+                        Ok(())
+                    }
+                }
+            }
+            Object::Pod(parts) => {
+                let (metadata, spec, status) = *parts;
+                let name = PodRef {
+                    namespace: metadata.namespace.clone(),
+                    name: metadata.name.clone(),
+                };
+                let record = pod::record(&metadata, spec, &status, self.tenant_label.as_deref());
+                match self.pods.insert(
+                    name.clone(),
+                    Dated {
+                        document: self.document,
+                        record,
+                    },
+                ) {
+                    Some(before) if before.document == self.document => {
+                        Err(twice("Pod", &format!("{}/{}", name.namespace, name.name)))
+                    }
+                    Some(_) => {
+                        *self.repeats.1.entry(name.namespace).or_default() += 1;
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            }
+            Object::Quota(metadata, spec) => self.take_quota(metadata.namespace, metadata.name, spec),
+            Object::Namespace(metadata) => {
+                if metadata.deletion_timestamp.is_none() {
+                    self.namespaces.insert(metadata.name);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn end(&mut self, list: bool) {
+        let (nodes, pods) = std::mem::take(&mut self.repeats);
+        if !list {
+            return;
+        }
+        let now = self.document;
+        let before = (self.nodes.len(), self.pods.len());
+        if nodes > 0 {
+            self.nodes.retain(|_, d| d.document == now);
+        }
+        if !pods.is_empty() {
+            // Pods of one namespace only may be a snapshot of that namespace; of several, of all.
+            let all = pods.len() > 1;
+            self.pods
+                .retain(|name, d| d.document == now || !(all || pods.contains_key(&name.namespace)));
+        }
+        self.gone.0 += before.0 - self.nodes.len();
+        self.gone.1 += before.1 - self.pods.len();
+    }
+}
+
+fn twice(kind: &str, name: &str) -> String {
+    format!("{kind} `{name}` is in this list twice; names must be unique")
+}
+
+impl State {
+    fn take_quota(&mut self, namespace: String, name: String, spec: QuotaSpec) -> Result<(), String> {
+        self.has_quotas = true;
+        let scoped = !spec.scopes.is_empty() || spec.scope_selector.is_some();
+        let mut hard = BTreeMap::new();
+        for (key, amount) in spec.hard {
+            let resource = key
+                .strip_prefix("requests.")
+                .or_else(|| key.strip_prefix("limits."))
+                .unwrap_or(&key);
+            let Ok(resource) = resource.parse::<GpuResource>() else {
+                continue;
+            };
+            let told = |e| format!("ResourceQuota `{namespace}/{name}`, {key}: {e}");
+            hard.insert(resource, parse_quantity(&amount.0).map_err(told)?);
+        }
+        let record = QuotaRecord { hard, scoped };
+        self.quotas.insert(
+            PodRef { namespace, name },
+            Dated {
+                document: self.document,
+                record,
+            },
+        );
+        Ok(())
+    }
+}
