@@ -1,0 +1,101 @@
+//! What a plan costs, and what one way of sharing for all would.
+//!
+//! Integers only. A product without a price has none: nothing is made up, and a sum beyond 64 bits is a reason,
+//! never a wrong figure.
+
+mod alternatives;
+mod stock;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tesela_model::plan::{Cost, Headroom, PlannedNode};
+use tesela_model::price::PriceBook;
+use tesela_model::quantity::Micros;
+
+pub use self::alternatives::alternatives;
+use crate::input::PlanInput;
+
+/// Why there is no cost without prices.
+const NO_PRICES: &str = "no prices were given: add --price PRODUCT=AMOUNT/h or a PriceBook";
+
+/// The keys `cost` and `cost_reason` of a plan: exactly one of them is there.
+///
+/// `hourly_micros` is the price of every GPU of the nodes that hold work or headroom ([`kept`]).
+#[must_use]
+pub fn cost(
+    input: &PlanInput<'_>,
+    nodes: &[PlannedNode],
+    headroom: &[Headroom],
+) -> (Option<Cost>, Option<String>) {
+    let Some(prices) = input.prices else {
+        return (None, Some(NO_PRICES.to_owned()));
+    };
+    let products = kept(nodes, headroom)
+        .into_iter()
+        .flat_map(|node| &node.gpus)
+        .map(|gpu| gpu.product.as_str());
+    match hourly(prices, products) {
+        Err(reason) => (None, Some(reason)),
+        Ok(hourly_micros) => {
+            let cost = Cost {
+                currency: prices.currency.clone(),
+                hourly_micros,
+                source: prices.source.clone(),
+                as_of: prices.as_of.clone(),
+                alternatives: alternatives(input),
+            };
+            (Some(cost), None)
+        }
+    }
+}
+
+/// The planned nodes that hold work or headroom. The others can be given back.
+#[must_use]
+pub fn kept<'a>(nodes: &'a [PlannedNode], headroom: &[Headroom]) -> Vec<&'a PlannedNode> {
+    let reserve = headroom
+        .iter()
+        .flat_map(|h| h.nodes.iter().map(String::as_str))
+        .collect::<BTreeSet<_>>();
+    let works = |node: &PlannedNode| {
+        node.gpus.iter().any(|gpu| {
+            let users = gpu
+                .used_by
+                .iter()
+                .chain(gpu.instances.iter().flat_map(|i| &i.used_by));
+            users.map(|user| user.pods).sum::<u64>() > 0
+        })
+    };
+    let reserved = |node: &PlannedNode| node.name.as_deref().is_some_and(|name| reserve.contains(name));
+    nodes
+        .iter()
+        .filter(|node| works(node) || reserved(node))
+        .collect()
+}
+
+/// The price of one hour of GPUs given by product.
+///
+/// # Errors
+/// A sentence that names the products without a price, or says that the sum is beyond 64 bits.
+pub fn hourly<'a>(prices: &PriceBook, products: impl IntoIterator<Item = &'a str>) -> Result<Micros, String> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for product in products {
+        *counts.entry(product).or_insert(0) += 1;
+    }
+    let missing = counts
+        .keys()
+        .filter(|p| !prices.gpu_hour.contains_key(**p))
+        .copied()
+        .collect::<Vec<_>>();
+    if let Some(first) = missing.first() {
+        return Err(format!(
+            "{} has no price for {}: add --price {first}=AMOUNT/h or an entry in the PriceBook",
+            prices.source,
+            missing.join(", "),
+        ));
+    }
+    let priced = |(product, count): (&&str, &u64)| prices.gpu_hour.get(*product)?.times(*count);
+    let sum = counts
+        .iter()
+        .try_fold(Micros(0), |sum, entry| sum.plus(priced(entry)?));
+    sum.ok_or_else(|| "the cost per hour is beyond 64 bits of millionths: check the prices".to_owned())
+}
