@@ -97,7 +97,7 @@ pub(crate) struct Plan {
     /// Files to read; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Pod label (else namespace label) whose value is the tenant; without it a tenant is a namespace
+    /// Label of pods whose value is the tenant; where it is absent the namespace is
     #[arg(long, value_name = "KEY", help_heading = "Input")]
     pub(crate) tenant_label: Option<String>,
     /// Write the demand as observed to this file, each value with its origin, ready to edit

@@ -1,7 +1,10 @@
 //! Results for people: pages of styled lines. Pure; the printer decides about colour and characters.
 
+pub(crate) mod certificate;
 pub(crate) mod columns;
 pub(crate) mod layouts;
+pub(crate) mod pack;
+pub(crate) mod plan;
 pub(crate) mod text;
 pub(crate) mod tile;
 pub(crate) mod words;

@@ -2,6 +2,7 @@
 
 mod completions;
 mod layouts;
+mod pack;
 
 use tesela_model::product::ProductTable;
 
@@ -17,6 +18,7 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
     let products = ProductTable::builtin().clone();
     match &cli.verb {
         Verb::Layouts(words) => layouts::run(words, &products, printer),
+        Verb::Pack(words) => pack::run(words, &products, printer),
         Verb::Completions(words) => completions::run(words, printer),
         _ => Err(Failure::program("not there yet")),
     }

@@ -227,8 +227,8 @@ mod tests {
     fn a_narrow_page_cuts_names_in_the_middle() {
         assert_eq!(
             table(58),
-            "name                 pods  why\n\
-             inferenc…ht-shift-a      1  needs 9 GiB\n\
+            "name                  pods  why\n\
+             inference…t-shift-a      1  needs 9 GiB\n\
              b                    1,200\n"
         );
     }

@@ -20,8 +20,8 @@ pub(crate) fn put(page: &mut Page, product: &Product, profiles: &[ProfileName], 
         "{} ({}): {} and {}",
         product.title,
         product.id,
-        many(product.compute_slices.into(), "compute slice"),
-        many(product.units().into(), "memory unit"),
+        many(product.compute_slices, "compute slice"),
+        many(product.units(), "memory unit"),
     );
     page.line(Line::styled(Style::Strong, facts));
     page.gap();

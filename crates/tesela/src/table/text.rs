@@ -187,7 +187,7 @@ fn char_width(c: char) -> usize {
 }
 
 /// Breaks a text at blanks into lines of at most `width` columns. A longer word keeps a line of its own, whole:
-/// a name or a command that is cut in two cannot be copied.
+/// a name or a command that is cut in two cannot be copied. No-break blanks hold and become plain ones.
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.split('\n') {
@@ -199,7 +199,7 @@ pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
             if !line.is_empty() {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word.replace('\u{a0}', " "));
         }
         lines.push(line);
     }
@@ -257,6 +257,7 @@ mod tests {
             wrap("a nvidia.com/mig-1g.10gb b", 10),
             ["a", "nvidia.com/mig-1g.10gb", "b"]
         );
+        assert_eq!(wrap("one 2\u{a0}two three", 8), ["one", "2 two", "three"]);
         assert_eq!(wrap("", 10), [""]);
     }
 

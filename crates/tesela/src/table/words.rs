@@ -1,8 +1,10 @@
 //! Numbers and lists as people write them.
 
+use tesela_model::quantity::Micros;
+
 /// A count with thousands separators: `1,000,000`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
+pub(crate) fn count(number: impl Into<u128>) -> String {
+    let digits = number.into().to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
@@ -23,9 +25,33 @@ pub(crate) fn difference(from: u64, to: u64) -> String {
 }
 
 /// A count with its noun: `1 GPU`, `1,200 GPUs`.
-pub(crate) fn many(number: u64, noun: &str) -> String {
+pub(crate) fn many(number: impl Into<u128>, noun: &str) -> String {
+    let number = number.into();
     let end = if number == 1 { "" } else { "s" };
     format!("{} {noun}{end}", count(number))
+}
+
+/// An amount with thousands separators and two decimals: `1,234.50 EUR`; without a currency the number alone.
+pub(crate) fn money(amount: Micros, currency: &str) -> String {
+    let text = amount.to_string();
+    let (sign, text) = text
+        .strip_prefix('-')
+        .map_or(("", text.as_str()), |rest| ("−", rest));
+    let (whole, cents) = text.split_once('.').unwrap_or((text, "00"));
+    let whole = whole.parse::<u64>().map_or_else(|_| whole.to_owned(), count);
+    let end = if currency.is_empty() {
+        String::new()
+    } else {
+        format!(" {currency}")
+    };
+    format!("{sign}{whole}.{cents}{end}")
+}
+
+/// A difference in money with its sign.
+pub(crate) fn money_difference(from: Micros, to: Micros) -> String {
+    let change = Micros(to.0.saturating_sub(from.0));
+    let sign = if change.0 > 0 { "+" } else { "" };
+    format!("{sign}{}", money(change, ""))
 }
 
 /// `is` or `are`.
@@ -48,15 +74,18 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(count(0), "0");
-        assert_eq!(count(999), "999");
-        assert_eq!(count(1_000), "1,000");
-        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(0u64), "0");
+        assert_eq!(count(999u64), "999");
+        assert_eq!(count(1_000u64), "1,000");
+        assert_eq!(count(1_234_567u64), "1,234,567");
         assert_eq!(difference(10, 3), "−7");
         assert_eq!(difference(3, 1_003), "+1,000");
         assert_eq!(difference(3, 3), "0");
-        assert_eq!(many(1, "GPU"), "1 GPU");
-        assert_eq!(many(2, "GPU"), "2 GPUs");
+        assert_eq!(many(1u64, "GPU"), "1 GPU");
+        assert_eq!(many(2u64, "GPU"), "2 GPUs");
+        assert_eq!(money(Micros(1_234_567_500_000), "EUR"), "1,234,567.50 EUR");
+        assert_eq!(money_difference(Micros(3_000_000), Micros(1_500_000)), "−1.50");
+        assert_eq!(money_difference(Micros(0), Micros(1_500_000)), "+1.50");
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
     }
 }

@@ -1,0 +1,63 @@
+//! A plan for people, in the order in which it teaches: what is so, what to do about it, the GPUs, the workloads,
+//! what does not fit, quotas, changes, what it rests on, and the account at the end.
+
+mod account;
+mod findings;
+mod gpus;
+mod headline;
+mod rest;
+#[cfg(test)]
+mod tests;
+mod today;
+mod workloads;
+
+use tesela_model::demand::Demand;
+use tesela_model::fleet::Fleet;
+use tesela_model::plan::Plan;
+use tesela_model::product::ProductTable;
+
+use super::text::Page;
+
+/// A plan and what it was made from.
+pub(crate) struct Sheet<'a> {
+    /// The plan.
+    pub(crate) plan: &'a Plan,
+    /// The fleet it is for, to draw today's GPUs.
+    pub(crate) fleet: &'a Fleet,
+    /// The demand it is for, to know who holds what today.
+    pub(crate) demand: &'a Demand,
+    /// Products, for the size of tiles.
+    pub(crate) products: &'a ProductTable,
+    /// Findings to show at most.
+    pub(crate) findings: usize,
+    /// Rows to show at most in each other part.
+    pub(crate) rows: usize,
+    /// The demand was written to this file; it can be edited and fed back.
+    pub(crate) demand_file: Option<String>,
+    /// The input as it was named, for commands that can be copied.
+    pub(crate) inputs: Vec<String>,
+}
+
+/// Puts the whole plan on a page.
+pub(crate) fn put(page: &mut Page, sheet: &Sheet<'_>) {
+    headline::put(page, sheet);
+    findings::put(page, sheet);
+    gpus::put(page, sheet);
+    workloads::put(page, sheet);
+    rest::put_unmet(page, sheet);
+    rest::put_quotas(page, sheet);
+    rest::put_changes(page, sheet);
+    rest::put_assumptions(page, sheet);
+    account::put(page, sheet);
+}
+
+/// Says how many rows were left out, and how to see them.
+fn left_out(page: &mut Page, all: usize, shown: usize, option: &str) {
+    if all > shown {
+        let text = format!(
+            "+ {} more: {option} all",
+            super::words::count((all - shown) as u64)
+        );
+        page.line(super::text::Line::styled(super::text::Style::Faint, text));
+    }
+}

@@ -1,0 +1,148 @@
+//! The end: room kept free, today / plan / difference, the other ways, and the proof in words.
+
+use tesela_model::plan::{Alternative, Cost, Figures, Plan};
+use tesela_model::quantity::Micros;
+
+use super::Sheet;
+use crate::table::certificate;
+use crate::table::columns::{Columns, Kind};
+use crate::table::text::{Line, Page, Style};
+use crate::table::words::{count, difference, money, money_difference};
+
+pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
+    let plan = sheet.plan;
+    put_headroom(page, plan);
+    put_figures(page, plan);
+    if let Some(cost) = &plan.cost {
+        put_alternatives(page, plan, cost);
+    }
+    put_proof(page, plan);
+}
+
+fn put_headroom(page: &mut Page, plan: &Plan) {
+    if plan.headroom.is_empty() {
+        return;
+    }
+    page.heading("Room to live");
+    for room in &plan.headroom {
+        let mut first = Line::plain("- ");
+        first.push(Style::Strong, format!("{}: ", room.pool));
+        page.paragraph(&first, &room.message, Style::Plain);
+    }
+}
+
+fn put_figures(page: &mut Page, plan: &Plan) {
+    let known = plan.today.is_some();
+    page.heading(if known {
+        "Today, plan, difference"
+    } else {
+        "The plan in figures"
+    });
+    let mut columns = Columns::new(&[
+        ("", Kind::Fixed),
+        ("today", Kind::Number),
+        ("plan", Kind::Number),
+        ("difference", Kind::Number),
+    ]);
+    let (today, planned) = (&plan.summary.today, &plan.summary.plan);
+    let rows: [(&str, fn(&Figures) -> u64); 6] = [
+        ("GPUs held by pods", |f| f.gpus_held),
+        ("nodes held by pods", |f| f.nodes_held),
+        ("nodes kept, with headroom", |f| f.nodes),
+        ("GPUs of the nodes kept", |f| f.gpus),
+        ("pods served", |f| f.pods_served),
+        ("pods waiting", |f| f.pods_waiting),
+    ];
+    for (name, figure) in rows {
+        let (from, to) = (figure(today), figure(planned));
+        let from_text = if known { count(from) } else { String::new() };
+        let change = if known {
+            difference(from, to)
+        } else {
+            String::new()
+        };
+        columns.row(vec![
+            Line::plain(name),
+            Line::plain(from_text),
+            Line::plain(count(to)),
+            Line::plain(change),
+        ]);
+    }
+    if let Some(cost) = &plan.cost {
+        let from = plan.today.as_ref().and_then(|t| t.hourly_micros);
+        columns.row(vec![
+            Line::plain(format!("{} per hour", cost.currency)),
+            Line::plain(from.map(|m| money(m, "")).unwrap_or_default()),
+            Line::styled(Style::Strong, money(cost.hourly_micros, "")),
+            Line::plain(
+                from.map(|m| money_difference(m, cost.hourly_micros))
+                    .unwrap_or_default(),
+            ),
+        ]);
+    }
+    columns.put(page);
+    match (&plan.cost, &plan.cost_reason) {
+        (Some(cost), _) => {
+            let date = cost
+                .as_of
+                .as_ref()
+                .map(|d| format!(", as of {d}"))
+                .unwrap_or_default();
+            page.line(Line::styled(
+                Style::Faint,
+                format!("Prices: {}{date}.", cost.source),
+            ));
+        }
+        (None, Some(reason)) => page.paragraph(&Line::default(), &format!("Money: {reason}"), Style::Faint),
+        (None, None) => {}
+    }
+}
+
+fn put_alternatives(page: &mut Page, plan: &Plan, cost: &Cost) {
+    page.heading("The same pods in one way only");
+    let mut columns = Columns::new(&[
+        ("", Kind::Fixed),
+        ("GPUs", Kind::Number),
+        ("nodes", Kind::Number),
+        ("per hour", Kind::Number),
+        ("why not", Kind::Text),
+    ]);
+    let hourly = |m: Option<Micros>| m.map(|m| money(m, "")).unwrap_or_default();
+    let all = &cost.alternatives;
+    let planned = Alternative {
+        gpus: plan.summary.plan.gpus_held,
+        nodes: plan.summary.plan.nodes_held,
+        hourly_micros: Some(cost.hourly_micros),
+    };
+    let rows = [
+        ("the plan", "", Some(planned)),
+        ("all whole GPUs", "all_exclusive", all.all_exclusive),
+        ("all MIG", "all_mig", all.all_mig),
+        ("all time-sliced", "all_time_sliced", all.all_time_sliced),
+    ];
+    for (name, key, alternative) in rows {
+        let reason = all.reasons.get(key).map_or("", String::as_str);
+        columns.row(vec![
+            Line::plain(name),
+            Line::plain(alternative.map_or_else(|| "-".to_owned(), |a| count(a.gpus))),
+            Line::plain(alternative.map_or_else(|| "-".to_owned(), |a| count(a.nodes))),
+            Line::plain(alternative.map_or_else(|| "-".to_owned(), |a| hourly(a.hourly_micros))),
+            Line::plain(reason),
+        ]);
+    }
+    columns.put(page);
+}
+
+fn put_proof(page: &mut Page, plan: &Plan) {
+    if plan.gpus.is_empty() {
+        return;
+    }
+    page.heading("Proof");
+    for product in &plan.gpus {
+        page.paragraph(
+            &Line::plain("- "),
+            &certificate::of_product(product),
+            Style::Plain,
+        );
+    }
+}

@@ -1,0 +1,265 @@
+//! GPUs as tiles by node: today and under the plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tesela_model::fleet::{Mode, Node};
+use tesela_model::plan::{PlannedGpu, PlannedInstance, PlannedNode, Use};
+use tesela_model::product::ProductTable;
+
+use super::today::{faces, holdings, units};
+use super::{Sheet, left_out};
+use crate::table::text::{Line, Page, Style, shorten, width};
+use crate::table::tile::{Face, Piece, row};
+use crate::table::words::count;
+
+/// Nodes that look alike today and under the plan.
+struct Row {
+    names: Vec<String>,
+    product: String,
+    today: Option<Vec<Face>>,
+    plan: Option<Vec<Face>>,
+}
+
+pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
+    let rows = rows(sheet);
+    if rows.is_empty() {
+        return;
+    }
+    page.heading("GPUs by node, today → plan");
+    let all = rows.len();
+    // Equal nodes are told together only where each by itself would fill the screen.
+    let rows = if all > sheet.rows { together(rows) } else { rows };
+    let shown = rows.iter().take(sheet.rows).collect::<Vec<_>>();
+    put_rows(page, &shown);
+    left_out(page, all, shown.iter().map(|r| r.names.len()).sum(), "--rows");
+    put_legend(page, &shown);
+}
+
+fn rows(sheet: &Sheet<'_>) -> Vec<Row> {
+    let held = holdings(sheet.demand);
+    let planned = sheet
+        .plan
+        .nodes
+        .iter()
+        .filter_map(|n| n.name.as_deref().map(|name| (name, n)));
+    let planned = planned.collect::<BTreeMap<_, _>>();
+    let today = sheet.fleet.nodes.iter().filter(|n| !n.gpus.is_empty());
+    let mut rows = today
+        .map(|node| {
+            let held = held.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+            let plan = planned.get(node.name.as_str());
+            Row {
+                names: vec![node.name.clone()],
+                product: products(node.gpus.iter().map(|g| g.product.as_str())),
+                today: Some(today_faces(node, held, sheet.products)),
+                plan: plan.map(|n| n.gpus.iter().map(|g| planned_face(g, sheet.products)).collect()),
+            }
+        })
+        .collect::<Vec<_>>();
+    let known = sheet
+        .fleet
+        .nodes
+        .iter()
+        .map(|n| n.name.as_str())
+        .collect::<BTreeSet<_>>();
+    let new = sheet
+        .plan
+        .nodes
+        .iter()
+        .filter(|n| n.name.as_deref().is_none_or(|name| !known.contains(name)));
+    rows.extend(new.map(|node| new_row(node, sheet.products)));
+    rows
+}
+
+fn today_faces(node: &Node, held: &[&tesela_model::demand::Holding], products: &ProductTable) -> Vec<Face> {
+    if node.unusable.is_some() {
+        vec![Face::Unknown; node.gpus.len()]
+    } else {
+        faces(node, held, products)
+    }
+}
+
+fn new_row(node: &PlannedNode, table: &ProductTable) -> Row {
+    Row {
+        names: vec![node.name.clone().unwrap_or_else(|| "new node".to_owned())],
+        product: products(node.gpus.iter().map(|g| g.product.as_str())),
+        today: None,
+        plan: Some(node.gpus.iter().map(|g| planned_face(g, table)).collect()),
+    }
+}
+
+fn products<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names = names.collect::<BTreeSet<_>>();
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn planned_face(gpu: &PlannedGpu, products: &ProductTable) -> Face {
+    let pods = |uses: &[Use]| uses.iter().map(|u| u.pods).sum::<u64>();
+    match gpu.mode {
+        Mode::Exclusive => Face::Whole {
+            held: !gpu.used_by.is_empty(),
+        },
+        Mode::TimeSliced | Mode::Mps => Face::Shared {
+            mps: gpu.mode == Mode::Mps,
+            replicas: gpu.replicas.unwrap_or(1),
+            held: pods(&gpu.used_by),
+        },
+        Mode::Mig => {
+            let piece = |i: &PlannedInstance| Piece {
+                start: i.start,
+                size: i.size,
+                slices: i.profile.slices(),
+                shared: i.replicas.is_some(),
+                held: !i.used_by.is_empty(),
+            };
+            let pieces = gpu.instances.iter().map(piece).collect::<Vec<_>>();
+            Face::Cut {
+                units: units(&gpu.product, &pieces, products),
+                pieces,
+            }
+        }
+    }
+}
+
+/// Rows that look alike become one, in the order of the first of each.
+fn together(rows: Vec<Row>) -> Vec<Row> {
+    let mut groups: Vec<Row> = Vec::new();
+    let mut places = BTreeMap::new();
+    for row in rows {
+        let key = (
+            row.product.clone(),
+            drawn(row.today.as_deref()),
+            drawn(row.plan.as_deref()),
+        );
+        match places.get(&key) {
+            Some(&place) => {
+                let group: &mut Row = &mut groups[place];
+                group.names.extend(row.names);
+            }
+            None => {
+                places.insert(key, groups.len());
+                groups.push(row);
+            }
+        }
+    }
+    groups
+}
+
+fn drawn(faces: Option<&[Face]>) -> Option<String> {
+    faces.map(|f| row(f).text())
+}
+
+fn put_rows(page: &mut Page, rows: &[&Row]) {
+    let names = rows.iter().map(|r| r.names[0].as_str()).collect::<Vec<_>>();
+    let names = shorten(&names, page.width() / 3);
+    let titles = rows.iter().zip(names).map(|(row, name)| match row.names.len() {
+        1 => name,
+        n => format!("{name} + {} alike", count(n as u64 - 1)),
+    });
+    let titles = titles.collect::<Vec<_>>();
+    let title_width = titles.iter().map(|t| width(t)).max().unwrap_or(0);
+    let product_width = rows.iter().map(|r| width(&r.product)).max().unwrap_or(0);
+    let today = rows.iter().map(|r| today_line(r)).collect::<Vec<_>>();
+    let plan = rows.iter().map(|r| plan_line(r)).collect::<Vec<_>>();
+    let widest = |lines: &[Line]| lines.iter().map(Line::width).max().unwrap_or(0);
+    let left = title_width + 2 + product_width + 2;
+    let one_line = left + widest(&today) + 3 + widest(&plan) <= page.width();
+    let today_width = widest(&today);
+    for (((row, title), today), plan) in rows.iter().zip(titles).zip(today).zip(plan) {
+        let mut line = Line::plain(title);
+        line.pad_to(title_width + 2);
+        line.push(Style::Faint, &row.product);
+        line.pad_to(left);
+        line.append(&today);
+        if one_line {
+            line.pad_to(left + today_width + 1);
+            line.append(&plan);
+            page.line(line);
+        } else {
+            page.line(line);
+            let mut below = Line::plain(" ".repeat(left.saturating_sub(2)));
+            below.append(&plan);
+            page.line(below);
+        }
+    }
+}
+
+fn today_line(r: &Row) -> Line {
+    r.today
+        .as_ref()
+        .map_or_else(|| Line::styled(Style::Faint, "not there yet"), |faces| row(faces))
+}
+
+fn plan_line(r: &Row) -> Line {
+    let mut line = Line::plain("→ ");
+    match &r.plan {
+        None => line.push(Style::Faint, "as it is"),
+        Some(faces) if drawn(Some(faces)) == drawn(r.today.as_deref()) => line.push(Style::Faint, "the same"),
+        Some(faces) => line.append(&row(faces)),
+    }
+    line
+}
+
+/// What the signs on these rows mean; signs that are not there are not told.
+fn put_legend(page: &mut Page, rows: &[&Row]) {
+    let faces = rows
+        .iter()
+        .flat_map(|r| r.today.iter().chain(&r.plan).flatten())
+        .collect::<Vec<_>>();
+    let pieces = || {
+        faces.iter().flat_map(|f| {
+            if let Face::Cut { pieces, .. } = f {
+                &pieces[..]
+            } else {
+                &[]
+            }
+        })
+    };
+    let waste = |f: &&Face| matches!(f, Face::Cut { units, pieces } if pieces.iter().map(|p| p.size).sum::<u32>() < *units);
+    let mut signs = Vec::new();
+    let mut sign = |there: bool, text: &str| {
+        if there {
+            signs.push(text.to_owned());
+        }
+    };
+    sign(
+        faces.iter().any(|f| matches!(f, Face::Whole { held: true })),
+        "████████ whole GPU, held",
+    );
+    sign(
+        faces.iter().any(|f| matches!(f, Face::Whole { held: false })),
+        "········ whole GPU, free",
+    );
+    sign(
+        faces.iter().any(|f| matches!(f, Face::Shared { mps: false, .. })),
+        "÷4 ■■□□ taken in turns by 4, 2 shares held",
+    );
+    sign(
+        faces.iter().any(|f| matches!(f, Face::Shared { mps: true, .. })),
+        "M4 ■■□□ shared by 4 through MPS, 2 shares held",
+    );
+    sign(pieces().any(|p| p.held), "2━ MIG instance of 2 slices, held");
+    sign(pieces().any(|p| p.held && p.shared), "2÷ the same, in turns");
+    sign(pieces().any(|p| !p.held), "┆╌ MIG instance, free");
+    sign(faces.iter().any(waste), "░ memory that no instance takes");
+    sign(
+        faces.iter().any(|f| matches!(f, Face::Unknown)),
+        "???????? not known",
+    );
+    let mut line = Line::default();
+    for sign in signs {
+        if line.width() > 0 && line.width() + 3 + width(&sign) > page.width() {
+            page.line(std::mem::take(&mut line));
+        }
+        if line.width() > 0 {
+            line.push(Style::Faint, " | ");
+        }
+        line.push(Style::Faint, sign);
+    }
+    page.line(line);
+    if rows.iter().any(|r| r.today.is_some()) {
+        let text =
+            "Where nobody says which GPU of a node a pod holds, today's tiles are filled from the left.";
+        page.paragraph(&Line::default(), text, Style::Faint);
+    }
+}

@@ -1,0 +1,167 @@
+//! The first lines: what is true today, what the plan gives, what it costs, what is not known.
+
+use tesela_model::fleet::Mode;
+use tesela_model::plan::{Figures, Plan, PlanStatus};
+
+use super::Sheet;
+use crate::table::text::{Line, Page, Style};
+use crate::table::words::{count, is, list, many, money};
+
+/// Columns of the words at the left.
+const LEFT: usize = 9;
+
+pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
+    let plan = sheet.plan;
+    if plan.today.is_some() {
+        say(page, "Today", Style::Strong, &today(plan));
+    }
+    let style = if plan.status == PlanStatus::Partial {
+        Style::Warn
+    } else {
+        Style::Strong
+    };
+    say(page, "Plan", style, &planned(plan));
+    say(page, "Cost", Style::Strong, &cost(sheet));
+    if plan.summary.unknown_pods > 0 {
+        say(page, "Unknown", Style::Warn, &unknown(plan));
+    }
+}
+
+fn say(page: &mut Page, word: &str, style: Style, text: &str) {
+    let mut first = Line::styled(style, word);
+    first.pad_to(LEFT);
+    page.paragraph(&first, text, Style::Plain);
+}
+
+fn today(plan: &Plan) -> String {
+    let Figures {
+        gpus,
+        gpus_held,
+        pods_served,
+        pods_waiting,
+        ..
+    } = plan.summary.today;
+    let nodes = plan.today.as_ref().map_or(0, |t| t.nodes);
+    let modes = plan.today.iter().flat_map(|t| &t.gpus_by_mode);
+    let modes = modes
+        .map(|(mode, n)| format!("{} {}", count(*n), offered(*mode)))
+        .collect::<Vec<_>>();
+    let idle = gpus.saturating_sub(gpus_held);
+    let mut text = format!("{} on {}", many(gpus, "GPU"), many(nodes, "node"));
+    if !modes.is_empty() {
+        text.push_str(&format!(": {}", list(&modes)));
+    }
+    text.push_str(&format!(
+        ". {} {} held by {}, {} {} held by nobody",
+        count(gpus_held),
+        is(gpus_held),
+        many(pods_served, "pod"),
+        count(idle),
+        is(idle),
+    ));
+    if pods_waiting > 0 {
+        let verb = if pods_waiting == 1 { "waits" } else { "wait" };
+        text.push_str(&format!("; {} {verb}", many(pods_waiting, "pod")));
+    }
+    text.push('.');
+    text
+}
+
+fn offered(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "whole",
+        Mode::Mig => "in MIG",
+        Mode::TimeSliced => "time-sliced",
+        Mode::Mps => "shared by MPS",
+    }
+}
+
+fn planned(plan: &Plan) -> String {
+    let summary = &plan.summary;
+    let Figures {
+        gpus_held,
+        nodes_held,
+        pods_served,
+        ..
+    } = summary.plan;
+    let mut text = format!(
+        "{} on {} of {}",
+        many(pods_served, "pod"),
+        many(gpus_held, "GPU"),
+        many(nodes_held, "node"),
+    );
+    if !summary.nodes_free.is_empty() {
+        let free = summary.nodes_free.len() as u64;
+        let verb = if free == 1 { "comes" } else { "come" };
+        text.push_str(&format!("; {} {verb} free", many(free, "node")));
+    }
+    text.push('.');
+    let unmet = plan.unmet.iter().map(|u| u.count).sum::<u64>();
+    if unmet > 0 {
+        let verb = if unmet == 1 { "fits" } else { "fit" };
+        text.push_str(&format!(" {} {verb} nowhere.", many(unmet, "pod")));
+    }
+    if plan.changes.is_empty() && summary.requests_to_change == 0 && plan.today.is_some() {
+        text.push_str(" No GPU has to change.");
+    } else if plan.today.is_some() {
+        text.push_str(&format!(
+            " On the way {} {}, and {} request something else.",
+            many(summary.restarts, "pod"),
+            if summary.restarts == 1 {
+                "restarts"
+            } else {
+                "restart"
+            },
+            match summary.requests_to_change {
+                0 => "none must".to_owned(),
+                n => format!("{} must", count(n)),
+            },
+        ));
+    }
+    text
+}
+
+fn cost(sheet: &Sheet<'_>) -> String {
+    let plan = sheet.plan;
+    let Some(cost) = &plan.cost else {
+        let product = plan.gpus.first().map_or("PRODUCT", |g| g.product.as_str());
+        let reason = plan.cost_reason.as_deref().unwrap_or("no prices were given");
+        return format!(
+            "not known: {}. Say it with --price {product}=AMOUNT/h.",
+            reason.trim_end_matches('.')
+        );
+    };
+    let currency = &cost.currency;
+    let now = format!("{} an hour under the plan", money(cost.hourly_micros, currency));
+    let Some(today) = plan.today.as_ref().and_then(|t| t.hourly_micros) else {
+        return format!("{now}.");
+    };
+    let saved = today.0.saturating_sub(cost.hourly_micros.0);
+    let percent = if today.0 > 0 {
+        saved.unsigned_abs().saturating_mul(100) / today.0.unsigned_abs()
+    } else {
+        0
+    };
+    let less = if saved >= 0 { "less" } else { "more" };
+    // 730 hours are a twelfth of a year, as the clouds count a month.
+    let month = tesela_model::quantity::Micros(saved.saturating_abs().saturating_mul(730));
+    format!(
+        "{} an hour today, {now}: {percent} % {less}, {} a month of 730 hours.",
+        money(today, currency),
+        money(month, currency),
+    )
+}
+
+fn unknown(plan: &Plan) -> String {
+    let summary = &plan.summary;
+    let (say, request, need, keep, have) = match summary.unknown_pods {
+        1 => ("says", "it requests", "it needs", "keeps", "it has"),
+        _ => ("say", "they request", "they need", "keep", "they have"),
+    };
+    format!(
+        "{} on {} {say} only what {request}, not what {need}, and so {keep} what {have}. Write down what {need} to see \
+         what can be saved: the way is below, under `What this rests on`.",
+        many(summary.unknown_pods, "pod"),
+        many(summary.unknown_gpus, "GPU"),
+    )
+}

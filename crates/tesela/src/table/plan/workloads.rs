@@ -1,0 +1,137 @@
+//! Workloads: which way of sharing each gets, what its pods request, where they go, and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tesela_model::fleet::Mode;
+use tesela_model::plan::Assignment;
+use tesela_model::resource::{GpuResource, PREFIX};
+
+use super::{Sheet, left_out};
+use crate::table::columns::{Columns, Kind};
+use crate::table::text::{Line, Page, Style};
+use crate::table::words::count;
+
+/// Assignments of one workload that differ in the node alone.
+struct Group<'a> {
+    first: &'a Assignment,
+    pods: u64,
+    staying: u64,
+    nodes: BTreeSet<&'a str>,
+    new_nodes: bool,
+}
+
+pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
+    let groups = groups(&sheet.plan.assignments);
+    if groups.is_empty() {
+        return;
+    }
+    page.heading("Workloads");
+    let tenants = groups.iter().any(|g| g.first.tenant != g.first.namespace);
+    let mut columns = Columns::new(&[
+        ("workload", Kind::Name),
+        ("tenant", Kind::Name),
+        ("pods", Kind::Number),
+        ("stay", Kind::Number),
+        ("way", Kind::Fixed),
+        ("requests", Kind::Fixed),
+        ("nodes", Kind::Name),
+        ("why", Kind::Text),
+    ]);
+    for group in groups.iter().take(sheet.rows) {
+        let a = group.first;
+        columns.row(vec![
+            Line::plain(format!("{}/{}", a.namespace, a.workload)),
+            Line::plain(if tenants { a.tenant.as_str() } else { "" }),
+            Line::plain(count(group.pods)),
+            Line::plain(count(group.staying)),
+            Line::plain(way(a)),
+            request(a),
+            Line::plain(nodes(group)),
+            Line::plain(&a.reason),
+        ]);
+    }
+    columns.put(page);
+    left_out(page, groups.len(), groups.len().min(sheet.rows), "--rows");
+    if groups.iter().any(|g| g.first.request_today.is_some()) {
+        page.line(Line::styled(
+            Style::Faint,
+            "* the request changes; tesela render writes the patch",
+        ));
+    }
+}
+
+fn groups(assignments: &[Assignment]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut places = BTreeMap::new();
+    for a in assignments {
+        let key = (
+            (&a.namespace, &a.kind, &a.workload, &a.tenant),
+            (a.mode, a.replicas, &a.resource, a.gpus, &a.profile),
+            (&a.request_today, &a.reason),
+        );
+        let place = *places.entry(key).or_insert_with(|| {
+            groups.push(Group {
+                first: a,
+                pods: 0,
+                staying: 0,
+                nodes: BTreeSet::new(),
+                new_nodes: false,
+            });
+            groups.len() - 1
+        });
+        let group = &mut groups[place];
+        group.pods += a.count;
+        group.staying += a.staying;
+        match &a.node {
+            Some(node) => {
+                group.nodes.insert(node);
+            }
+            None => group.new_nodes = true,
+        }
+    }
+    groups
+}
+
+/// The way of sharing in a few words.
+fn way(a: &Assignment) -> String {
+    let turns = |what: &str| match a.replicas {
+        Some(replicas) => format!("1 of {replicas} turns of {what}"),
+        None => what.to_owned(),
+    };
+    match (a.mode, &a.profile) {
+        (Mode::Exclusive, _) if a.gpus == 1 => "whole GPU".to_owned(),
+        (Mode::Exclusive, _) => format!("{} whole GPUs", a.gpus),
+        (Mode::Mig, Some(profile)) => turns(profile.as_str()),
+        (Mode::Mig, None) => turns("an instance"),
+        (Mode::TimeSliced, _) => turns("a GPU"),
+        (Mode::Mps, _) => match a.replicas {
+            Some(replicas) => format!("1 of {replicas} MPS clients"),
+            None => "MPS client".to_owned(),
+        },
+    }
+}
+
+/// What a pod requests, with a mark where that is new.
+fn request(a: &Assignment) -> Line {
+    let mut line = Line::plain(units(&a.resource, a.gpus));
+    if a.request_today.is_some() {
+        line.push(Style::Warn, " *");
+    }
+    line
+}
+
+/// The number and the name; the vendor's prefix, the same for all, is told once below.
+fn units(resource: &GpuResource, number: u32) -> String {
+    let name = resource.to_string();
+    format!("{number} {}", name.strip_prefix(PREFIX).unwrap_or(&name))
+}
+
+fn nodes(group: &Group<'_>) -> String {
+    let mut names = group.nodes.iter().copied();
+    let more = group.nodes.len().saturating_sub(1) + usize::from(group.new_nodes);
+    match (names.next(), more) {
+        (None, _) => "new".to_owned(),
+        (Some(name), 0) => name.to_owned(),
+        (Some(name), more) => format!("{name} + {more}"),
+    }
+}
