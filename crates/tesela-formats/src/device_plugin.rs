@@ -5,6 +5,7 @@
 //! off, and ends the program on a wrong value. [`read`] answers what it makes of a file, with a
 //! [`Note`](crate::reading::Note) for each thing that does not come out as written.
 
+mod cross;
 mod device;
 mod duration;
 mod fields;
@@ -16,6 +17,7 @@ mod write;
 
 pub use device::{DeviceRef, Devices};
 pub use duration::GoDuration;
+pub(crate) use fields::is_telling;
 pub use name::{ResourceName, ResourceNameError, pattern_matches};
 pub(crate) use read::ignored_document;
 pub use read::{LIMITS, read, read_node};

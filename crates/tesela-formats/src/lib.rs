@@ -4,6 +4,7 @@ pub mod de;
 pub mod device_plugin;
 pub mod diagnostic;
 pub mod emit;
+pub mod lint;
 pub mod mig_parted;
 pub mod reading;
 pub mod sniff;

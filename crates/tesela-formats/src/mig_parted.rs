@@ -5,6 +5,7 @@
 //! instances of which profile they have. The parser is strict about keys and words, and says nothing
 //! about contradictions: those are for [`crate::lint`].
 
+mod cross;
 mod filter;
 mod read;
 mod write;
@@ -102,6 +103,9 @@ impl Label {
     /// The entry in force for a GPU: the last that matches.
     #[must_use]
     pub fn entry_for(&self, index: u32, device: u32, subsystem: Option<u32>) -> Option<&Entry> {
-        self.entries.iter().rev().find(|entry| entry.matches(index, device, subsystem))
+        self.entries
+            .iter()
+            .rev()
+            .find(|entry| entry.matches(index, device, subsystem))
     }
 }

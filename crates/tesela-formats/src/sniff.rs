@@ -1,5 +1,8 @@
 //! What a text is, by its first bytes, so that a wrong kind of input gets a useful answer.
 
+use crate::diagnostic::{Diagnostic, shown};
+use crate::source::Span;
+
 /// What a text looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -57,6 +60,37 @@ pub fn sniff(bytes: &[u8]) -> Kind {
         return Kind::KubectlMessage;
     }
     Kind::Yaml
+}
+
+/// What to say to a text that is nothing a reader takes: a kubectl table or message.
+#[must_use]
+pub fn refusal(file: &str, bytes: &[u8]) -> Option<Diagnostic> {
+    let line = || {
+        let text = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(bytes)).into_owned();
+        text.trim_start().lines().next().unwrap_or_default().to_owned()
+    };
+    match sniff(bytes) {
+        Kind::KubectlTable => Some(
+            Diagnostic::error(
+                file,
+                "kubectl-table",
+                "this is the table that kubectl prints for people",
+            )
+            .at(Span::new(1, 1))
+            .value(shown(&line()))
+            .fix("add `-o json` to the kubectl command"),
+        ),
+        Kind::KubectlMessage => Some(
+            Diagnostic::error(
+                file,
+                "kubectl-message",
+                format!("kubectl answered: {}", shown(&line())),
+            )
+            .at(Span::new(1, 1))
+            .fix("make the kubectl command work first; the output needs `-o json`"),
+        ),
+        _ => None,
+    }
 }
 
 /// A header is `NAME` or `NAMESPACE` and more words, all in capitals: `NAME  STATUS  ROLES  AGE`.

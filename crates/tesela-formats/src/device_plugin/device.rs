@@ -42,7 +42,9 @@ impl DeviceRef {
     /// True for `0:1`.
     #[must_use]
     pub fn is_mig_index(&self) -> bool {
-        self.0.split_once(':').is_some_and(|(gpu, mig)| is_index(gpu) && is_index(mig))
+        self.0
+            .split_once(':')
+            .is_some_and(|(gpu, mig)| is_index(gpu) && is_index(mig))
     }
 
     /// True for the three forms with a UUID.
@@ -51,7 +53,9 @@ impl DeviceRef {
         if let Some(uuid) = self.0.strip_prefix("GPU-") {
             return is_uuid(uuid);
         }
-        let Some(rest) = self.0.strip_prefix("MIG-") else { return false };
+        let Some(rest) = self.0.strip_prefix("MIG-") else {
+            return false;
+        };
         if is_uuid(rest) {
             return true;
         }
@@ -83,5 +87,8 @@ fn is_uuid(text: &str) -> bool {
     }
     let groups: Vec<&str> = bare.split('-').collect();
     groups.len() == 5
-        && groups.iter().zip([8, 4, 4, 4, 12]).all(|(group, length)| group.len() == length && hex(group))
+        && groups
+            .iter()
+            .zip([8, 4, 4, 4, 12])
+            .all(|(group, length)| group.len() == length && hex(group))
 }

@@ -49,14 +49,16 @@ impl<'n> Fields<'_, 'n> {
         let value = from(&text.value);
         if value.is_none() {
             let what = self.path(name);
-            self.walk.note(unknown_word(text.at, rule, &what, &text.value, words));
+            self.walk
+                .note(unknown_word(text.at, rule, &what, &text.value, words));
         }
         value.map(|value| Located::new(value, text.at))
     }
 }
 
 fn unknown_word(at: Span, rule: &'static str, what: &str, text: &str, words: &[&str]) -> Note {
-    let message = format!("{what} is `{text}`, which is unknown: the program ends with an error at its start");
+    let message =
+        format!("{what} is `{text}`, which is unknown: the program ends with an error at its start");
     Note::new(at, rule, Effect::FailsAtStart, message, did_you_mean(text, words)).value(text)
 }
 
@@ -65,11 +67,22 @@ pub(super) fn flags(walk: &mut Walk, node: &Node) -> Flags {
     if node.is_null() {
         return Flags::default();
     }
-    let Some(mapping) = walk.mapping(node, "`flags`") else { return Flags::default() };
+    let Some(mapping) = walk.mapping(node, "`flags`") else {
+        return Flags::default();
+    };
     check(walk, mapping, &FLAGS);
-    let mut it = Fields { walk, mapping, level: &FLAGS };
+    let mut it = Fields {
+        walk,
+        mapping,
+        level: &FLAGS,
+    };
     let flags = Flags {
-        mig_strategy: it.word("migStrategy", "mig-strategy-unknown", MigStrategy::WORDS, MigStrategy::from_word),
+        mig_strategy: it.word(
+            "migStrategy",
+            "mig-strategy-unknown",
+            MigStrategy::WORDS,
+            MigStrategy::from_word,
+        ),
         fail_on_init_error: it.boolean("failOnInitError"),
         mps_root: it.text("mpsRoot"),
         nvidia_driver_root: it.text("nvidiaDriverRoot"),
@@ -97,10 +110,16 @@ fn plugin(walk: &mut Walk, node: &Node) -> Option<PluginFlags> {
     }
     let mapping = walk.mapping(node, "`flags.plugin`")?;
     check(walk, mapping, &PLUGIN);
-    let mut it = Fields { walk, mapping, level: &PLUGIN };
+    let mut it = Fields {
+        walk,
+        mapping,
+        level: &PLUGIN,
+    };
     Some(PluginFlags {
         pass_device_specs: it.boolean("passDeviceSpecs"),
-        device_list_strategy: it.node("deviceListStrategy").and_then(|node| list_strategy(it.walk, node)),
+        device_list_strategy: it
+            .node("deviceListStrategy")
+            .and_then(|node| list_strategy(it.walk, node)),
         device_id_strategy: it.word(
             "deviceIDStrategy",
             "device-id-strategy-unknown",
@@ -162,11 +181,17 @@ fn gfd(walk: &mut Walk, node: &Node) -> Option<GfdFlags> {
     }
     let mapping = walk.mapping(node, "`flags.gfd`")?;
     check(walk, mapping, &GFD);
-    let mut it = Fields { walk, mapping, level: &GFD };
+    let mut it = Fields {
+        walk,
+        mapping,
+        level: &GFD,
+    };
     Some(GfdFlags {
         oneshot: it.boolean("oneshot"),
         no_timestamp: it.boolean("noTimestamp"),
-        sleep_interval: it.node("sleepInterval").and_then(|node| sleep_interval(it.walk, node)),
+        sleep_interval: it
+            .node("sleepInterval")
+            .and_then(|node| sleep_interval(it.walk, node)),
         output_file: it.text("outputFile"),
         machine_type_file: it.text("machineTypeFile"),
     })
@@ -179,7 +204,10 @@ fn sleep_interval(walk: &mut Walk, node: &Node) -> Option<Located<GoDuration>> {
     let nanoseconds = match resolved {
         Some(Resolved::Null) => return None,
         Some(Resolved::Int(value)) => i64::try_from(value).ok(),
-        #[expect(clippy::cast_possible_truncation, reason = "Go's conversion of a float to nanoseconds truncates")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "Go's conversion of a float to nanoseconds truncates"
+        )]
         Some(Resolved::Float(value)) => Some(value as i64),
         _ => None,
     };
@@ -233,7 +261,11 @@ fn contradictions(walk: &mut Walk, flags: &Flags) {
             .value("vfio"),
         );
     }
-    let Some(lists) = flags.plugin.as_ref().and_then(|plugin| plugin.device_list_strategy.as_ref()) else {
+    let Some(lists) = flags
+        .plugin
+        .as_ref()
+        .and_then(|plugin| plugin.device_list_strategy.as_ref())
+    else {
         return;
     };
     let has = |one: ListStrategy| lists.value.contains(&one);

@@ -47,10 +47,14 @@ impl ResourceName {
             return Err(ResourceNameError::TooLong { full });
         }
         if short.contains('/') {
-            return Err(ResourceNameError::ForeignPrefix { text: text.to_owned() });
+            return Err(ResourceNameError::ForeignPrefix {
+                text: text.to_owned(),
+            });
         }
         if !is_subdomain(short) {
-            return Err(ResourceNameError::Characters { text: text.to_owned() });
+            return Err(ResourceNameError::Characters {
+                text: text.to_owned(),
+            });
         }
         Ok(Self(full))
     }
@@ -100,9 +104,13 @@ fn is_subdomain(text: &str) -> bool {
 pub fn pattern_matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
     let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
+    let Some(last) = parts.pop() else {
+        return rest.is_empty();
+    };
     for part in parts {
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],

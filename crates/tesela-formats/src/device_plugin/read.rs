@@ -1,7 +1,7 @@
 //! The whole file.
 
 use super::fields::{IMEX, RESOURCE, RESOURCES, ROOT, check};
-use super::{Config, Imex, flags, sharing};
+use super::{Config, Imex, cross, flags, sharing};
 use crate::diagnostic::Diagnostics;
 use crate::reading::{Effect, Note, Reading, Walk, field};
 use crate::source::{Located, Span};
@@ -19,7 +19,10 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Reading<Config>, Diagnostics> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Reading::new(Config::default(), Walk::default()));
     }
-    let options = ReadOptions { duplicates: Duplicates::Keep, ..ReadOptions::default() };
+    let options = ReadOptions {
+        duplicates: Duplicates::Keep,
+        ..ReadOptions::default()
+    };
     let trees = match read_documents_with(name, bytes, options) {
         Ok(trees) => trees,
         Err(found) if found.iter().all(|d| d.rule == "empty-input") => {
@@ -31,7 +34,9 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Reading<Config>, Diagnostics> {
         Some(tree) => read_node(tree),
         None => Reading::new(Config::default(), Walk::default()),
     };
-    reading.notes.extend(trees.get(1).map(|second| ignored_document(second.root.at)));
+    reading
+        .notes
+        .extend(trees.get(1).map(|second| ignored_document(second.root.at)));
     Ok(reading)
 }
 
@@ -60,7 +65,9 @@ fn config(walk: &mut Walk, root: &Node) -> Config {
     if root.is_null() {
         return config;
     }
-    let Some(mapping) = walk.mapping(root, "the file") else { return config };
+    let Some(mapping) = walk.mapping(root, "the file") else {
+        return config;
+    };
     check(walk, mapping, &ROOT);
     let get = |name: &str| field(mapping, name, ROOT.case).map(|entry| &entry.value);
     version(walk, root.at, get("version"));
@@ -76,6 +83,7 @@ fn config(walk: &mut Walk, root: &Node) -> Config {
     if let Some(node) = get("imex") {
         config.imex = imex(walk, node);
     }
+    cross::check(walk, &config);
     config
 }
 
@@ -86,8 +94,14 @@ fn version(walk: &mut Walk, root: Span, node: Option<&Node>) {
         Some(text) if !text.value.is_empty() => {
             let message = format!("the only version is `v1`, found `{}`", text.value);
             walk.note(
-                Note::new(text.at, "version-unknown", Effect::Refused, message, "write `version: v1`")
-                    .value(&text.value),
+                Note::new(
+                    text.at,
+                    "version-unknown",
+                    Effect::Refused,
+                    message,
+                    "write `version: v1`",
+                )
+                .value(&text.value),
             );
         }
         _ if node.is_some_and(|node| !node.is_null() && node.as_scalar().is_none()) => {}
@@ -106,15 +120,23 @@ fn resources(walk: &mut Walk, node: &Node) {
     if node.is_null() {
         return;
     }
-    let Some(mapping) = walk.mapping(node, "`resources`") else { return };
+    let Some(mapping) = walk.mapping(node, "`resources`") else {
+        return;
+    };
     check(walk, mapping, &RESOURCES);
     let mut first = None;
     for name in RESOURCES.fields {
-        let Some(list) = field(mapping, name, RESOURCES.case).map(|entry| &entry.value) else { continue };
-        let Some(items) = walk.list(list, &format!("`resources.{name}`")) else { continue };
+        let Some(list) = field(mapping, name, RESOURCES.case).map(|entry| &entry.value) else {
+            continue;
+        };
+        let Some(items) = walk.list(list, &format!("`resources.{name}`")) else {
+            continue;
+        };
         for item in items {
             first = first.or(Some(item.at));
-            let Some(entry) = walk.mapping(item, &format!("`resources.{name}[]`")) else { continue };
+            let Some(entry) = walk.mapping(item, &format!("`resources.{name}[]`")) else {
+                continue;
+            };
             check(walk, entry, &RESOURCE);
             for wanted in RESOURCE.fields {
                 if entry.get(wanted).is_none() {
@@ -150,21 +172,38 @@ fn imex(walk: &mut Walk, node: &Node) -> Imex {
     if node.is_null() {
         return imex;
     }
-    let Some(mapping) = walk.mapping(node, "`imex`") else { return imex };
+    let Some(mapping) = walk.mapping(node, "`imex`") else {
+        return imex;
+    };
     check(walk, mapping, &IMEX);
     let get = |name: &str| field(mapping, name, IMEX.case).map(|entry| &entry.value);
     imex.required = get("required").and_then(|node| walk.boolean(node, "`imex.required`"));
-    let Some(list) = get("channelIDs") else { return imex };
+    let Some(list) = get("channelIDs") else {
+        return imex;
+    };
     for item in walk.list(list, "`imex.channelIDs`").unwrap_or_default() {
         // A null in a list of numbers is 0 in Go.
-        let id = if item.is_null() { Some(Located::new(0, item.at)) } else { walk.integer(item, "`imex.channelIDs[]`") };
+        let id = if item.is_null() {
+            Some(Located::new(0, item.at))
+        } else {
+            walk.integer(item, "`imex.channelIDs[]`")
+        };
         imex.channel_ids.extend(id);
     }
     let only_zero = matches!(imex.channel_ids.as_slice(), [] | [Located { value: 0, .. }]);
     if !only_zero {
         let ids: Vec<String> = imex.channel_ids.iter().map(ToString::to_string).collect();
-        let message = format!("`imex.channelIDs` is [{}]; only [] and [0] are allowed", ids.join(", "));
-        walk.note(Note::new(list.at, "imex-channel-ids", Effect::FailsAtStart, message, "write `channelIDs: [0]`"));
+        let message = format!(
+            "`imex.channelIDs` is [{}]; only [] and [0] are allowed",
+            ids.join(", ")
+        );
+        walk.note(Note::new(
+            list.at,
+            "imex-channel-ids",
+            Effect::FailsAtStart,
+            message,
+            "write `channelIDs: [0]`",
+        ));
     }
     imex
 }

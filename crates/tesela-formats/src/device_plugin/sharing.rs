@@ -1,9 +1,7 @@
 //! `sharing`: time-slicing and MPS.
 
 use super::fields::{ENTRY, Level, MPS, SHARING, TIME_SLICING, check};
-use super::{
-    DeviceRef, Devices, Replicated, ReplicatedResource, ResourceName, ResourceNameError, Sharing,
-};
+use super::{DeviceRef, Devices, Replicated, ReplicatedResource, ResourceName, ResourceNameError, Sharing};
 use crate::reading::{Case, Effect, Note, Walk, field, is_integer, is_text};
 use crate::source::Located;
 use crate::tree::Node;
@@ -13,7 +11,9 @@ pub(super) fn sharing(walk: &mut Walk, node: &Node) -> Sharing {
     if node.is_null() {
         return Sharing::default();
     }
-    let Some(mapping) = walk.mapping(node, "`sharing`") else { return Sharing::default() };
+    let Some(mapping) = walk.mapping(node, "`sharing`") else {
+        return Sharing::default();
+    };
     check(walk, mapping, &SHARING);
     // A null `mps` is an absent one; a null `timeSlicing` is one without resources.
     let time_slicing = field(mapping, "timeSlicing", Case::Folded);
@@ -23,7 +23,10 @@ pub(super) fn sharing(walk: &mut Walk, node: &Node) -> Sharing {
             time_slicing.key.at,
             "sharing-both",
             Effect::Inert,
-            format!("`timeSlicing` is ignored without a message, because `mps` stands on line {}", mps.key.at.line),
+            format!(
+                "`timeSlicing` is ignored without a message, because `mps` stands on line {}",
+                mps.key.at.line
+            ),
             "keep one of the two",
         ));
     }
@@ -67,7 +70,11 @@ fn replicated(walk: &mut Walk, node: &Node, level: &'static Level) -> Option<Rep
             }
         }
     }
-    Some(Replicated { rename_by_default, fail_requests_greater_than_one, resources })
+    Some(Replicated {
+        rename_by_default,
+        fail_requests_greater_than_one,
+        resources,
+    })
 }
 
 fn entry(walk: &mut Walk, node: &Node, path: &str) -> Option<ReplicatedResource> {
@@ -116,7 +123,12 @@ fn entry(walk: &mut Walk, node: &Node, path: &str) -> Option<ReplicatedResource>
         );
         Some(name)
     });
-    Some(ReplicatedResource { name: name?, rename, devices: devices?, replicas: replicas? })
+    Some(ReplicatedResource {
+        name: name?,
+        rename,
+        devices: devices?,
+        replicas: replicas?,
+    })
 }
 
 /// Reads a resource name by the plugin's rules.
@@ -155,7 +167,10 @@ fn replicas(walk: &mut Walk, node: &Node, what: &str) -> Option<Located<u32>> {
         return None;
     }
     // What does not fit 32 bits is far beyond any device; the count is kept at the limit.
-    Some(Located::new(u32::try_from(value.value).unwrap_or(u32::MAX), node.at))
+    Some(Located::new(
+        u32::try_from(value.value).unwrap_or(u32::MAX),
+        node.at,
+    ))
 }
 
 fn devices(walk: &mut Walk, node: &Node, what: &str) -> Option<Located<Devices>> {
@@ -190,12 +205,22 @@ fn devices(walk: &mut Walk, node: &Node, what: &str) -> Option<Located<Devices>>
 
 fn devices_of(node: &Node) -> Result<Devices, String> {
     if let Some(text) = is_text(node) {
-        return if text == "all" { Ok(Devices::All) } else { Err(format!("the only word is `all`, found `{text}`")) };
+        return if text == "all" {
+            Ok(Devices::All)
+        } else {
+            Err(format!("the only word is `all`, found `{text}`"))
+        };
     }
     if let Some(count) = is_integer(node) {
-        return if count > 0 { Ok(Devices::Count(count)) } else { Err(format!("a count of {count}")) };
+        return if count > 0 {
+            Ok(Devices::Count(count))
+        } else {
+            Err(format!("a count of {count}"))
+        };
     }
-    let Some(items) = node.as_sequence() else { return Err(format!("found {}", node.describe())) };
+    let Some(items) = node.as_sequence() else {
+        return Err(format!("found {}", node.describe()));
+    };
     let mut list = Vec::new();
     for item in items {
         let text = match (is_integer(item), is_text(item)) {
