@@ -54,7 +54,11 @@ fn draw(dice: &mut Dice, names: &[&str], weights: &[u64], n: u64) -> Vec<(Profil
             at -= weight;
         }
     }
-    names.iter().zip(counts).map(|(name, count)| (name.parse().unwrap(), count)).collect()
+    names
+        .iter()
+        .zip(counts)
+        .map(|(name, count)| (name.parse().unwrap(), count))
+        .collect()
 }
 
 /// First-fit decreasing: the largest first, each on the first GPU with a free place, at its last free start.
@@ -69,7 +73,12 @@ fn first_fit_decreasing(product: &Product, demand: &[(ProfileName, u64)]) -> u64
     let mut gpus: Vec<(u64, u32)> = Vec::new();
     for (name, count) in demand {
         let profile = product.profile(name.as_str()).unwrap();
-        let masks = profile.placements.iter().rev().map(|p| p.mask()).collect::<Vec<_>>();
+        let masks = profile
+            .placements
+            .iter()
+            .rev()
+            .map(|p| p.mask())
+            .collect::<Vec<_>>();
         let mut left = count;
         let mut at = 0;
         while left > 0 {
@@ -77,7 +86,9 @@ fn first_fit_decreasing(product: &Product, demand: &[(ProfileName, u64)]) -> u64
                 gpus.push((0, product.compute_slices));
             }
             let (units, slices) = &mut gpus[at];
-            let free = masks.iter().find(|mask| **mask & *units == 0 && profile.compute_slices <= *slices);
+            let free = masks
+                .iter()
+                .find(|mask| **mask & *units == 0 && profile.compute_slices <= *slices);
             match free {
                 Some(mask) => {
                     *units |= mask;
@@ -99,11 +110,18 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
 }
 
 /// Milliseconds of a whole process that does the same.
-#[expect(clippy::disallowed_methods, reason = "a benchmark starts itself as a process to time it whole")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark starts itself as a process to time it whole"
+)]
 fn process(product: &Product, demand: &[(ProfileName, u64)]) -> f64 {
     let words = demand.iter().map(|(name, count)| format!("{name}={count}"));
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.arg("--pack").arg(product.id.as_str()).args(words).stdout(std::process::Stdio::null());
+    command
+        .arg("--pack")
+        .arg(product.id.as_str())
+        .args(words)
+        .stdout(std::process::Stdio::null());
     let (status, ms) = timed(|| command.status().unwrap());
     assert!(status.success());
     ms
@@ -150,10 +168,18 @@ impl Row {
         let process = if self.process_ms.is_empty() {
             "-".to_owned()
         } else {
-            format!("{:.1} / {:.1}", average(&self.process_ms), worst(&self.process_ms))
+            format!(
+                "{:.1} / {:.1}",
+                average(&self.process_ms),
+                worst(&self.process_ms)
+            )
         };
         let more = if self.other > 0.0 {
-            format!("{:.2} (+{:.2} %)", mean(self.other), (self.other / self.cost - 1.0) * 100.0)
+            format!(
+                "{:.2} (+{:.2} %)",
+                mean(self.other),
+                (self.other / self.cost - 1.0) * 100.0
+            )
         } else {
             "-".to_owned()
         };
@@ -186,7 +212,11 @@ fn one_product(product: &Product, names: &[&str]) {
     }
 }
 
-const FLEET: [(&str, u64); 3] = [("h100-sxm-80gb", 2_990_000), ("a100-40gb", 1_290_000), ("a30-24gb", 610_000)];
+const FLEET: [(&str, u64); 3] = [
+    ("h100-sxm-80gb", 2_990_000),
+    ("a100-40gb", 1_290_000),
+    ("a30-24gb", 610_000),
+];
 const SIZES: [(&str, [&str; 3]); 5] = [
     ("1g", ["1g.10gb", "1g.5gb", "1g.6gb"]),
     ("2g", ["2g.20gb", "2g.10gb", "2g.12gb"]),
@@ -200,9 +230,16 @@ fn fleet_classes(dice: &mut Dice, weights: &[u64; 5], n: u64) -> Vec<Class> {
     let counts = draw(dice, &names, weights, n);
     let mut classes = Vec::new();
     for ((name, profiles), (_, count)) in SIZES.iter().zip(counts) {
-        let each = FLEET.iter().zip(profiles).filter(|(_, profile)| !profile.is_empty());
+        let each = FLEET
+            .iter()
+            .zip(profiles)
+            .filter(|(_, profile)| !profile.is_empty());
         let profiles = each.map(|((id, _), profile)| (id.parse().unwrap(), profile.parse().unwrap()));
-        classes.push(Class { name: (*name).to_owned(), count, profiles: profiles.collect() });
+        classes.push(Class {
+            name: (*name).to_owned(),
+            count,
+            profiles: profiles.collect(),
+        });
     }
     classes
 }
@@ -212,7 +249,14 @@ fn find(id: &str) -> &'static Product {
 }
 
 fn offers() -> Vec<Offer<'static>> {
-    FLEET.iter().map(|(id, cost)| Offer { product: find(id), cost: *cost, limit: None }).collect()
+    FLEET
+        .iter()
+        .map(|(id, cost)| Offer {
+            product: find(id),
+            cost: *cost,
+            limit: None,
+        })
+        .collect()
 }
 
 fn mixed_fleet() {
@@ -222,7 +266,11 @@ fn mixed_fleet() {
             let mut row = Row::default();
             for seed in 0..seeds {
                 let classes = fleet_classes(&mut Dice(seed), &weights, n);
-                let problem = Problem { classes: &classes, offers: &offers, partial: &[] };
+                let problem = Problem {
+                    classes: &classes,
+                    offers: &offers,
+                    partial: &[],
+                };
                 let (packing, ms) = timed(|| pack(&problem).unwrap());
                 row.add(&packing, 0, ms, None);
             }
@@ -250,7 +298,11 @@ fn states(products: &[&'static Product], count: usize) -> Vec<Partial<'static>> 
             }
         }
         if seen.insert((product.id.clone(), layout.clone())) {
-            partial.push(Partial { product, layout, count: 1 });
+            partial.push(Partial {
+                product,
+                layout,
+                count: 1,
+            });
         }
     }
     partial
@@ -258,8 +310,14 @@ fn states(products: &[&'static Product], count: usize) -> Vec<Partial<'static>> 
 
 fn partly_filled() {
     for (what, products) in [
-        ("5,000 states of A100-40GB, A100-80GB, H100 and H200", ["a100-40gb", "a100-80gb", "h100-sxm-80gb", "h200-141gb"]),
-        ("5,000 states of A100-40GB, H100, A30 and RTX PRO 6000", ["a100-40gb", "h100-sxm-80gb", "a30-24gb", "rtx-pro-6000-96gb"]),
+        (
+            "5,000 states of A100-40GB, A100-80GB, H100 and H200",
+            ["a100-40gb", "a100-80gb", "h100-sxm-80gb", "h200-141gb"],
+        ),
+        (
+            "5,000 states of A100-40GB, H100, A30 and RTX PRO 6000",
+            ["a100-40gb", "h100-sxm-80gb", "a30-24gb", "rtx-pro-6000-96gb"],
+        ),
     ] {
         let products = products.map(find);
         let partial = states(&products, 5_000);
@@ -268,7 +326,13 @@ fn partly_filled() {
                 let classes = fleet_classes(&mut Dice(1), &weights, n);
                 let mut all = Vec::new();
                 for mut class in classes {
-                    let like = class.profiles[&products[if products[1].id.as_str() == "h100-sxm-80gb" { 1 } else { 2 }].id].clone();
+                    let like = class.profiles[&products[if products[1].id.as_str() == "h100-sxm-80gb" {
+                        1
+                    } else {
+                        2
+                    }]
+                    .id]
+                        .clone();
                     for product in products {
                         let slices = like.slices();
                         let named = product.profiles.iter().find(|p| {
@@ -280,8 +344,16 @@ fn partly_filled() {
                     }
                     all.push(class);
                 }
-                let one = [Offer { product: find("h100-sxm-80gb"), cost: 1, limit: None }];
-                let problem = Problem { classes: &all, offers: &one, partial: &partial };
+                let one = [Offer {
+                    product: find("h100-sxm-80gb"),
+                    cost: 1,
+                    limit: None,
+                }];
+                let problem = Problem {
+                    classes: &all,
+                    offers: &one,
+                    partial: &partial,
+                };
                 let (packing, ms) = timed(|| pack(&problem).unwrap());
                 let mut row = Row::default();
                 row.add(&packing, 0, ms, None);
@@ -296,9 +368,14 @@ fn main() {
     if words.first().is_some_and(|word| word == "--pack") {
         return child(&words[1..]);
     }
-    println!("| GPUs | instances | cost | gap | search gap | proven | first-fit decreasing | ms mean / worst | process ms |");
+    println!(
+        "| GPUs | instances | cost | gap | search gap | proven | first-fit decreasing | ms mean / worst | process ms |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    one_product(find("a100-40gb"), &["1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]);
+    one_product(
+        find("a100-40gb"),
+        &["1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"],
+    );
     one_product(find("a30-24gb"), &["1g.6gb", "2g.12gb", "4g.24gb"]);
     mixed_fleet();
     partly_filled();

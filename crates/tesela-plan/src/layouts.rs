@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use tesela_model::layout::{Geometry, Layout, LayoutError};
 use tesela_model::product::{Product, ProductId, ProfileName, UnknownProfile};
 
-pub(crate) use self::space::{Counts, Room, Space, maximal};
+pub(crate) use self::space::{Room, Space, maximal};
 
 /// Why layouts cannot be listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +75,10 @@ pub fn all_profiles(product: &Product) -> Vec<ProfileName> {
 }
 
 fn named(product: &Product, wanted: impl Fn(&tesela_model::product::Profile) -> bool) -> Vec<ProfileName> {
-    let known = product.profiles.iter().filter(|p| !p.placements.is_empty() && wanted(p));
+    let known = product
+        .profiles
+        .iter()
+        .filter(|p| !p.placements.is_empty() && wanted(p));
     known.map(|p| p.name.clone()).collect()
 }
 
@@ -127,7 +130,10 @@ pub fn completions(
     let space = named_space(product, profiles)?;
     let mut room = space.room(product, state)?;
     let geometries = space.geometries(&mut room)?;
-    Ok(maximal(&geometries).iter().map(|counts| space.geometry(counts)).collect())
+    Ok(maximal(&geometries)
+        .iter()
+        .map(|counts| space.geometry(counts))
+        .collect())
 }
 
 /// How many (profile, start) pairs of the product's default profiles could still be added to a layout, each alone:
@@ -145,7 +151,11 @@ pub fn future_placements(product: &Product, layout: &Layout) -> Result<usize, La
 ///
 /// # Errors
 /// When a profile is unknown or has no placements, or `state` is no layout of `product`.
-pub fn arrange(product: &Product, state: &Layout, add: &[ProfileName]) -> Result<Option<Layout>, LayoutsError> {
+pub fn arrange(
+    product: &Product,
+    state: &Layout,
+    add: &[ProfileName],
+) -> Result<Option<Layout>, LayoutsError> {
     let mut names = Vec::new();
     let mut counts = Vec::new();
     for name in add {
@@ -172,7 +182,10 @@ fn named_space(product: &Product, profiles: &[ProfileName]) -> Result<Space, Lay
         names.push(name);
     }
     if names.is_empty() {
-        return Err(LayoutsError::NoPlacements { product: product.id.clone(), title: product.title.clone() });
+        return Err(LayoutsError::NoPlacements {
+            product: product.id.clone(),
+            title: product.title.clone(),
+        });
     }
     Space::new(product, &names)
 }
@@ -241,16 +254,33 @@ mod tests {
     fn the_counts_are_those_of_the_design() {
         let without = names(&["1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]);
         assert_eq!(counted("a100-40gb", &without), (298, 19, 38, 12));
-        assert_eq!(counted("a100-40gb", &default_profiles(product("a100-40gb"))), (723, 78, 78, 28));
-        assert_eq!(counted("h100-sxm-80gb", &default_profiles(product("h100-sxm-80gb"))), (723, 78, 78, 28));
-        assert_eq!(counted("a30-24gb", &default_profiles(product("a30-24gb"))), (26, 5, 10, 4));
+        assert_eq!(
+            counted("a100-40gb", &default_profiles(product("a100-40gb"))),
+            (723, 78, 78, 28)
+        );
+        assert_eq!(
+            counted("h100-sxm-80gb", &default_profiles(product("h100-sxm-80gb"))),
+            (723, 78, 78, 28)
+        );
+        assert_eq!(
+            counted("a30-24gb", &default_profiles(product("a30-24gb"))),
+            (26, 5, 10, 4)
+        );
     }
 
     #[test]
     fn layouts_come_in_order_and_each_once() {
-        for p in ProductTable::builtin().products().iter().filter(|p| p.has_placements()) {
+        for p in ProductTable::builtin()
+            .products()
+            .iter()
+            .filter(|p| p.has_placements())
+        {
             let listed = layouts(p, &all_profiles(p)).unwrap();
-            let keys = listed.layouts.iter().map(|l| order(l).collect::<Vec<_>>()).collect::<Vec<_>>();
+            let keys = listed
+                .layouts
+                .iter()
+                .map(|l| order(l).collect::<Vec<_>>())
+                .collect::<Vec<_>>();
             assert!(keys.windows(2).all(|w| w[0] < w[1]), "{}", p.id);
         }
     }
@@ -269,7 +299,12 @@ mod tests {
         let p = product("a100-40gb");
         let start = |state: &Layout, name: &str| {
             let after = arrange(p, state, &names(&[name])).unwrap().unwrap();
-            after.instances().iter().find(|i| !state.instances().contains(i)).unwrap().start
+            after
+                .instances()
+                .iter()
+                .find(|i| !state.instances().contains(i))
+                .unwrap()
+                .start
         };
         let empty = Layout::empty(p);
         assert_eq!(start(&empty, "1g.5gb"), 6);
@@ -277,7 +312,12 @@ mod tests {
         assert_eq!(start(&empty, "3g.20gb"), 4);
         let one = arrange(p, &empty, &names(&["1g.5gb"])).unwrap().unwrap();
         assert_eq!(start(&one, "1g.5gb"), 4);
-        let four = arrange(p, &empty, &names(&["3g.20gb", "1g.5gb", "1g.5gb", "1g.5gb", "1g.5gb"])).unwrap();
+        let four = arrange(
+            p,
+            &empty,
+            &names(&["3g.20gb", "1g.5gb", "1g.5gb", "1g.5gb", "1g.5gb"]),
+        )
+        .unwrap();
         assert_eq!(four.unwrap().geometry().len(), 5);
         assert_eq!(arrange(p, &empty, &names(&["7g.40gb", "1g.5gb"])).unwrap(), None);
     }
@@ -297,7 +337,10 @@ mod tests {
     #[test]
     fn a_product_without_placements_says_so() {
         let p = product("rtx-pro-5000-48gb");
-        assert!(matches!(layouts(p, &default_profiles(p)), Err(LayoutsError::NoPlacements { .. })));
+        assert!(matches!(
+            layouts(p, &default_profiles(p)),
+            Err(LayoutsError::NoPlacements { .. })
+        ));
         let named = layouts(p, &names(&["1g.24gb"])).unwrap_err();
         assert!(named.to_string().contains("1g.24gb"), "{named}");
         let twice = layouts(product("a30-24gb"), &names(&["1g.6gb", "1g.6gb"])).unwrap_err();

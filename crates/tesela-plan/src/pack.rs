@@ -80,6 +80,14 @@ pub enum PackError {
         /// The name.
         name: String,
     },
+    /// Too many ways to share one GPU among classes.
+    #[error(
+        "one GPU can be shared among these classes in more than {limit} ways; merge classes that are alike"
+    )]
+    TooManyClasses {
+        /// Ways looked at before it gave up.
+        limit: usize,
+    },
     /// Counts or costs beyond the arithmetic.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
@@ -167,6 +175,19 @@ pub struct LimitValue {
     pub value: u128,
 }
 
+/// What proves that nothing is cheaper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Proof {
+    /// The certificate: anyone can check it against the profile table.
+    Certificate,
+    /// The exhaustive search of this program; the certificate proves less. Common with several prices, where the
+    /// fractional optimum is not a sum of whole GPUs.
+    Search,
+    /// Nothing: a cheaper packing down to `search_bound` is not ruled out.
+    None,
+}
+
 /// Instances of a class that no GPU is left for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unplaced {
@@ -189,6 +210,8 @@ pub struct Packing {
     pub search_bound: u64,
     /// Whether `cost` is `lower_bound` and no packing leaves fewer instances unplaced: anyone can re-check it.
     pub proven_optimal: bool,
+    /// What proves the answer.
+    pub proof: Proof,
     /// The proof of `lower_bound`.
     pub certificate: Certificate,
     /// GPUs and their layouts: partly filled ones first, then by offer and layout.
@@ -208,12 +231,28 @@ pub struct Packing {
 pub fn pack_product(product: &Product, demand: &[(ProfileName, u64)]) -> Result<Packing, PackError> {
     let mut classes = Vec::new();
     for (name, count) in demand {
-        let name = product.profile(name.as_str()).map_err(LayoutsError::from)?.name.clone();
+        let name = product
+            .profile(name.as_str())
+            .map_err(LayoutsError::from)?
+            .name
+            .clone();
         let profiles = BTreeMap::from([(product.id.clone(), name.clone())]);
-        classes.push(Class { name: name.as_str().to_owned(), count: *count, profiles });
+        classes.push(Class {
+            name: name.as_str().to_owned(),
+            count: *count,
+            profiles,
+        });
     }
-    let offers = [Offer { product, cost: 1, limit: None }];
-    pack(&Problem { classes: &classes, offers: &offers, partial: &[] })
+    let offers = [Offer {
+        product,
+        cost: 1,
+        limit: None,
+    }];
+    pack(&Problem {
+        classes: &classes,
+        offers: &offers,
+        partial: &[],
+    })
 }
 
 /// Packs a demand at least cost: exactly the instances asked for, each on a GPU that takes its class.
@@ -228,7 +267,9 @@ pub fn pack(problem: &Problem<'_>) -> Result<Packing, PackError> {
     let mut names = BTreeSet::new();
     for class in problem.classes {
         if !names.insert(&class.name) {
-            return Err(PackError::NamedTwice { name: class.name.clone() });
+            return Err(PackError::NamedTwice {
+                name: class.name.clone(),
+            });
         }
     }
     let rows = program::rows(problem);

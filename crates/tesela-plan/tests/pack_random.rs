@@ -8,7 +8,7 @@ use pack_checker::{Placed, check, fault};
 use tesela_model::layout::Layout;
 use tesela_model::product::{Product, ProductTable, ProfileName};
 use tesela_plan::layouts::{all_profiles, default_profiles};
-use tesela_plan::pack::{Class, Offer, Packing, Partial, Problem, pack};
+use tesela_plan::pack::{Class, Offer, Packing, Partial, Problem, Proof, pack};
 
 /// SplitMix64: the same numbers on every machine.
 struct Dice(u64);
@@ -33,7 +33,11 @@ impl Dice {
 }
 
 fn placed_products() -> Vec<&'static Product> {
-    ProductTable::builtin().products().iter().filter(|p| p.has_placements()).collect()
+    ProductTable::builtin()
+        .products()
+        .iter()
+        .filter(|p| p.has_placements())
+        .collect()
 }
 
 /// Splits about `n` instances over profiles at random.
@@ -54,7 +58,9 @@ fn random_layout(dice: &mut Dice, product: &Product, steps: u64) -> Layout {
     let mut layout = Layout::empty(product);
     for _ in 0..steps {
         let name = dice.pick(&names);
-        let start = dice.pick(&product.profile(name.as_str()).unwrap().placements).start;
+        let start = dice
+            .pick(&product.profile(name.as_str()).unwrap().placements)
+            .start;
         let grown = layout.instances().iter().map(|i| (i.profile.clone(), i.start));
         if let Ok(larger) = Layout::new(product, grown.chain([(name.clone(), start)])) {
             layout = larger;
@@ -79,8 +85,16 @@ fn every_product_is_packed_with_proof_at_every_size() {
             for names in [default_profiles(product), all_profiles(product)] {
                 for _ in 0..tries {
                     let classes = classes(&mut dice, product, &names, n);
-                    let offers = [Offer { product, cost: 1, limit: None }];
-                    let packing = solved(&Problem { classes: &classes, offers: &offers, partial: &[] });
+                    let offers = [Offer {
+                        product,
+                        cost: 1,
+                        limit: None,
+                    }];
+                    let packing = solved(&Problem {
+                        classes: &classes,
+                        offers: &offers,
+                        partial: &[],
+                    });
                     let said = (&product.id, n, packing.gpus, packing.lower_bound, &classes);
                     assert!(packing.proven_optimal, "not proven: {said:?}");
                 }
@@ -103,10 +117,18 @@ fn mixed_classes(dice: &mut Dice, n: u64) -> Vec<Class> {
     let mut classes = Vec::new();
     for (name, profiles) in table {
         let mut taken = BTreeMap::new();
-        for (id, profile) in ids.iter().zip(profiles).filter(|(_, profile)| !profile.is_empty()) {
+        for (id, profile) in ids
+            .iter()
+            .zip(profiles)
+            .filter(|(_, profile)| !profile.is_empty())
+        {
             taken.insert(id.parse().unwrap(), profile.parse().unwrap());
         }
-        classes.push(Class { name: name.to_owned(), count: dice.below(n), profiles: taken });
+        classes.push(Class {
+            name: name.to_owned(),
+            count: dice.below(n),
+            profiles: taken,
+        });
     }
     classes
 }
@@ -123,11 +145,27 @@ fn mixed_fleets_are_packed_by_cost() {
         for _ in 0..6 {
             let classes = mixed_classes(&mut dice, n);
             let offers = [
-                Offer { product: find("h100-sxm-80gb"), cost: 2_990_000 + dice.below(9) * 10_000, limit: None },
-                Offer { product: find("a100-40gb"), cost: 1_290_000 + dice.below(9) * 10_000, limit: None },
-                Offer { product: find("a30-24gb"), cost: 600_000 + dice.below(9) * 10_000, limit: None },
+                Offer {
+                    product: find("h100-sxm-80gb"),
+                    cost: 2_990_000 + dice.below(9) * 10_000,
+                    limit: None,
+                },
+                Offer {
+                    product: find("a100-40gb"),
+                    cost: 1_290_000 + dice.below(9) * 10_000,
+                    limit: None,
+                },
+                Offer {
+                    product: find("a30-24gb"),
+                    cost: 600_000 + dice.below(9) * 10_000,
+                    limit: None,
+                },
             ];
-            let packing = solved(&Problem { classes: &classes, offers: &offers, partial: &[] });
+            let packing = solved(&Problem {
+                classes: &classes,
+                offers: &offers,
+                partial: &[],
+            });
             tries += 1;
             gaps += u32::from(packing.cost > packing.lower_bound);
             searched += u32::from(packing.cost > packing.search_bound);
@@ -147,14 +185,30 @@ fn partly_filled_gpus_are_filled_first() {
             let classes = classes(&mut dice, product, &names, n);
             let partial = (0..gpus).map(|_| {
                 let steps = dice.below(4);
-                Partial { product, layout: random_layout(&mut dice, product, steps), count: 1 + dice.below(3) }
+                Partial {
+                    product,
+                    layout: random_layout(&mut dice, product, steps),
+                    count: 1 + dice.below(3),
+                }
             });
             let partial = partial.collect::<Vec<_>>();
-            let offers = [Offer { product, cost: 1, limit: None }];
-            let packing = solved(&Problem { classes: &classes, offers: &offers, partial: &partial });
+            let offers = [Offer {
+                product,
+                cost: 1,
+                limit: None,
+            }];
+            let packing = solved(&Problem {
+                classes: &classes,
+                offers: &offers,
+                partial: &partial,
+            });
             let said = (&product.id, n, packing.gpus, packing.lower_bound);
             assert!(packing.proven_optimal, "not proven: {said:?}");
-            let alone = solved(&Problem { classes: &classes, offers: &offers, partial: &[] });
+            let alone = solved(&Problem {
+                classes: &classes,
+                offers: &offers,
+                partial: &[],
+            });
             assert!(packing.gpus <= alone.gpus);
         }
     }
@@ -183,19 +237,35 @@ fn fitting(product: &Product, before: &Layout, names: &[ProfileName]) -> BTreeSe
     let mut slots = Vec::new();
     for (item, name) in names.iter().enumerate() {
         let profile = product.profile(name.as_str()).unwrap();
-        slots.extend(profile.placements.iter().map(|p| (item, (profile, p.start, p.size))));
+        slots.extend(
+            profile
+                .placements
+                .iter()
+                .map(|p| (item, (profile, p.start, p.size))),
+        );
     }
-    let before = before.instances().iter().map(|i| {
-        (product.profile(i.profile.as_str()).unwrap(), i.start, i.size)
-    });
+    let before = before
+        .instances()
+        .iter()
+        .map(|i| (product.profile(i.profile.as_str()).unwrap(), i.start, i.size));
     let mut found = BTreeSet::new();
-    grow(product, &mut before.collect(), &slots, &mut vec![0; names.len()], &mut found);
+    grow(
+        product,
+        &mut before.collect(),
+        &slots,
+        &mut vec![0; names.len()],
+        &mut found,
+    );
     found
 }
 
 /// Fewest unplaced, then least cost, by trying everything GPU by GPU.
 fn brute_force(problem: &Problem<'_>) -> (u64, u64) {
-    let goal = problem.classes.iter().map(|c| usize::try_from(c.count).unwrap()).collect::<Vec<_>>();
+    let goal = problem
+        .classes
+        .iter()
+        .map(|c| usize::try_from(c.count).unwrap())
+        .collect::<Vec<_>>();
     let options = |product: &Product, before: &Layout| {
         let mut taken = Vec::new();
         let mut names = Vec::new();
@@ -212,7 +282,10 @@ fn brute_force(problem: &Problem<'_>) -> (u64, u64) {
             }
             wide
         };
-        fitting(product, before, &names).into_iter().map(spread).collect::<BTreeSet<_>>()
+        fitting(product, before, &names)
+            .into_iter()
+            .map(spread)
+            .collect::<BTreeSet<_>>()
     };
     // What can be covered so far, and at which least cost.
     let mut reached = BTreeMap::from([(vec![0; goal.len()], 0u64)]);
@@ -246,7 +319,11 @@ fn brute_force(problem: &Problem<'_>) -> (u64, u64) {
         }
     }
     let missing = |state: &Vec<usize>| goal.iter().zip(state).map(|(a, b)| (a - b) as u64).sum::<u64>();
-    reached.iter().map(|(state, cost)| (missing(state), *cost)).min().unwrap()
+    reached
+        .iter()
+        .map(|(state, cost)| (missing(state), *cost))
+        .min()
+        .unwrap()
 }
 
 #[test]
@@ -275,11 +352,23 @@ fn brute_force_agrees_on_small_ones() {
         });
         let partial = partial.collect::<Vec<_>>();
         let limit = if round % 3 == 0 { Some(dice.below(3)) } else { None };
-        let offers = [Offer { product, cost: 1, limit }];
-        let problem = Problem { classes: &classes, offers: &offers, partial: &partial };
+        let offers = [Offer {
+            product,
+            cost: 1,
+            limit,
+        }];
+        let problem = Problem {
+            classes: &classes,
+            offers: &offers,
+            partial: &partial,
+        };
         let packing = solved(&problem);
         let unplaced = packing.unplaced.iter().map(|u| u.count).sum::<u64>();
-        assert_eq!((unplaced, packing.cost), brute_force(&problem), "{classes:?} {partial:?} {packing:?}");
+        assert_eq!(
+            (unplaced, packing.cost),
+            brute_force(&problem),
+            "{classes:?} {partial:?} {packing:?}"
+        );
     }
 }
 
@@ -290,13 +379,164 @@ fn brute_force_agrees_on_small_mixed_fleets() {
         let classes = mixed_classes(&mut dice, 3);
         let limit = |dice: &mut Dice| if round % 2 == 0 { Some(dice.below(3)) } else { None };
         let offers = [
-            Offer { product: find("h100-sxm-80gb"), cost: 25 + dice.below(9), limit: limit(&mut dice) },
-            Offer { product: find("a100-40gb"), cost: 12 + dice.below(5), limit: limit(&mut dice) },
-            Offer { product: find("a30-24gb"), cost: 5 + dice.below(3), limit: limit(&mut dice) },
+            Offer {
+                product: find("h100-sxm-80gb"),
+                cost: 25 + dice.below(9),
+                limit: limit(&mut dice),
+            },
+            Offer {
+                product: find("a100-40gb"),
+                cost: 12 + dice.below(5),
+                limit: limit(&mut dice),
+            },
+            Offer {
+                product: find("a30-24gb"),
+                cost: 5 + dice.below(3),
+                limit: limit(&mut dice),
+            },
         ];
-        let problem = Problem { classes: &classes, offers: &offers, partial: &[] };
+        let problem = Problem {
+            classes: &classes,
+            offers: &offers,
+            partial: &[],
+        };
         let packing = solved(&problem);
         let unplaced = packing.unplaced.iter().map(|u| u.count).sum::<u64>();
-        assert_eq!((unplaced, packing.cost), brute_force(&problem), "{classes:?} {offers:?} {packing:?}");
+        assert_eq!(
+            (unplaced, packing.cost),
+            brute_force(&problem),
+            "{classes:?} {offers:?} {packing:?}"
+        );
+    }
+}
+
+#[test]
+fn the_search_bound_is_no_more_than_the_optimum() {
+    // Two classes, so that brute force reaches demands for which only the corner relaxation finds the answer.
+    let mut dice = Dice(6);
+    let mut by_search = 0;
+    for _ in 0..6 {
+        let all = mixed_classes(&mut dice, 20);
+        let classes = [all[2].clone(), all[3].clone()];
+        let offers = [
+            Offer {
+                product: find("h100-sxm-80gb"),
+                cost: 25 + dice.below(9),
+                limit: None,
+            },
+            Offer {
+                product: find("a100-40gb"),
+                cost: 12 + dice.below(5),
+                limit: None,
+            },
+            Offer {
+                product: find("a30-24gb"),
+                cost: 5 + dice.below(3),
+                limit: None,
+            },
+        ];
+        let problem = Problem {
+            classes: &classes,
+            offers: &offers,
+            partial: &[],
+        };
+        let packing = solved(&problem);
+        assert_eq!(
+            (0, packing.cost),
+            brute_force(&problem),
+            "{classes:?} {offers:?} {packing:?}"
+        );
+        by_search += u32::from(packing.proof == Proof::Search);
+    }
+    assert!(by_search > 0, "no case needed the search");
+}
+
+#[test]
+fn classes_that_share_a_profile_on_one_product_only_are_kept_apart() {
+    let mut dice = Dice(8);
+    for _ in 0..12 {
+        let mut classes = mixed_classes(&mut dice, 3);
+        // "wide" and "medium" both take 2g.12gb on an A30; this one takes what "small" does, on one product only.
+        classes.push(Class {
+            name: "small on A30".to_owned(),
+            count: dice.below(3),
+            profiles: BTreeMap::from([("a30-24gb".parse().unwrap(), "1g.6gb".parse().unwrap())]),
+        });
+        // And these two are alike everywhere: one row, two names.
+        classes.push(Class {
+            name: "medium too".to_owned(),
+            count: dice.below(3),
+            ..classes[2].clone()
+        });
+        let offers = [
+            Offer {
+                product: find("a100-40gb"),
+                cost: 13,
+                limit: Some(2),
+            },
+            Offer {
+                product: find("a30-24gb"),
+                cost: 5,
+                limit: None,
+            },
+        ];
+        let partial = [Partial {
+            product: find("h100-sxm-80gb"),
+            layout: random_layout(&mut dice, find("h100-sxm-80gb"), 2),
+            count: 1,
+        }];
+        let problem = Problem {
+            classes: &classes,
+            offers: &offers,
+            partial: &partial,
+        };
+        let packing = solved(&problem);
+        let unplaced = packing.unplaced.iter().map(|u| u.count).sum::<u64>();
+        assert_eq!(
+            (unplaced, packing.cost),
+            brute_force(&problem),
+            "{classes:?} {packing:?}"
+        );
+    }
+}
+
+#[test]
+fn the_checker_finds_lies() {
+    let mut dice = Dice(9);
+    let product = find("a100-40gb");
+    let classes = classes(&mut dice, product, &default_profiles(product), 200);
+    let partial = (0..20).map(|_| Partial {
+        product,
+        layout: random_layout(&mut dice, product, 2),
+        count: 1,
+    });
+    let partial = partial.collect::<Vec<_>>();
+    let offers = [Offer {
+        product,
+        cost: 1,
+        limit: None,
+    }];
+    let problem = Problem {
+        classes: &classes,
+        offers: &offers,
+        partial: &partial,
+    };
+    let packing = solved(&problem);
+    assert!(packing.proven_optimal && !packing.certificate.offsets.is_empty());
+    let lies: [fn(&mut Packing); 9] = [
+        |p| p.filled[0].count += 1,
+        |p| p.gpus -= 1,
+        |p| p.lower_bound += 1,
+        |p| p.wasted_memory_units += 1,
+        |p| p.certificate.offsets[0].value -= 1,
+        |p| *p.certificate.prices.values_mut().next_back().unwrap() += 1,
+        |p| p.certificate.scale -= 1,
+        |p| p.proven_optimal = false,
+        |p| p.filled.last_mut().unwrap().added[0].instance.start += 1,
+    ];
+    for (index, lie) in lies.into_iter().enumerate() {
+        let mut told = packing.clone();
+        lie(&mut told);
+        assert!(check(&problem, &told).is_err(), "lie {index} went unnoticed");
     }
 }

@@ -59,7 +59,9 @@ impl ProfileName {
     /// # Errors
     /// When the text does not follow the grammar or a number does not fit 32 bits.
     pub fn parse(text: &str) -> Result<Self, ProfileNameError> {
-        Self::read(text).ok_or_else(|| ProfileNameError { text: text.to_owned() })
+        Self::read(text).ok_or_else(|| ProfileNameError {
+            text: text.to_owned(),
+        })
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -85,7 +87,13 @@ impl ProfileName {
         }
         let prefix = compute.map(|c| format!("{c}c.")).unwrap_or_default();
         let text = format!("{prefix}{slices}g.{gigabytes}gb{suffix}");
-        Some(Self { text, compute, slices, gigabytes, attribute })
+        Some(Self {
+            text,
+            compute,
+            slices,
+            gigabytes,
+            attribute,
+        })
     }
 
     /// The name as text.
@@ -200,7 +208,9 @@ impl ProductId {
     pub fn parse(text: &str) -> Result<Self, ProductIdError> {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if text.is_empty() || text.starts_with('-') || text.ends_with('-') || !text.bytes().all(allowed) {
-            return Err(ProductIdError { text: text.to_owned() });
+            return Err(ProductIdError {
+                text: text.to_owned(),
+            });
         }
         Ok(Self(text.to_owned()))
     }
@@ -271,7 +281,11 @@ pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -
         }
     }
     scored.sort_by_key(|(distance, _)| *distance);
-    scored.into_iter().take(3).map(|(_, candidate)| candidate).collect()
+    scored
+        .into_iter()
+        .take(3)
+        .map(|(_, candidate)| candidate)
+        .collect()
 }
 
 /// Optimal string alignment: insertions, deletions, replacements and swaps of neighbours.
@@ -301,13 +315,30 @@ mod tests {
     #[test]
     fn names_follow_the_grammar() {
         let name = ProfileName::parse("1c.3g.20gb+me.all").unwrap();
-        assert_eq!((name.compute(), name.slices(), name.gigabytes()), (Some(1), 3, 20));
+        assert_eq!(
+            (name.compute(), name.slices(), name.gigabytes()),
+            (Some(1), 3, 20)
+        );
         assert_eq!(name.attribute(), Some(ProfileAttribute::AllMedia));
         assert_eq!(name.label_form(), "1c.3g.20gb.me.all");
         assert_eq!(ProfileName::parse("01g.010gb").unwrap().as_str(), "1g.10gb");
         for wrong in [
-            "", "1g", "1g.10bg", "1g.10gb+", "1g.10gb+me+gfx", "1g.10gb-gfx", "g.10gb", "1g.gb", "0g.5gb", "1G.5GB",
-            "1c.1c.1g.5gb", "1g.10gb ", "+1g.10gb", "1g.99999999999gb", "1g.10gb.me", "１g.10gb",
+            "",
+            "1g",
+            "1g.10bg",
+            "1g.10gb+",
+            "1g.10gb+me+gfx",
+            "1g.10gb-gfx",
+            "g.10gb",
+            "1g.gb",
+            "0g.5gb",
+            "1G.5GB",
+            "1c.1c.1g.5gb",
+            "1g.10gb ",
+            "+1g.10gb",
+            "1g.99999999999gb",
+            "1g.10gb.me",
+            "１g.10gb",
         ] {
             assert!(ProfileName::parse(wrong).is_err(), "{wrong}");
         }
@@ -315,7 +346,10 @@ mod tests {
 
     #[test]
     fn a_swap_is_the_nearest_spelling() {
-        assert_eq!(nearest("1g.10bg", ["1g.20gb", "1g.10gb", "7g.80gb"])[0], "1g.10gb");
+        assert_eq!(
+            nearest("1g.10bg", ["1g.20gb", "1g.10gb", "7g.80gb"])[0],
+            "1g.10gb"
+        );
         assert!(nearest("zzzzzzz", ["1g.10gb"]).is_empty());
     }
 

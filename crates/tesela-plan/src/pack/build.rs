@@ -8,12 +8,13 @@ use tesela_model::product::{Product, ProfileName};
 use super::program::{self, Program, Row, SupplyKind};
 use super::simplex::{Vertex, add, dot, mul, sub};
 use super::{
-    Added, Certificate, Filled, LimitValue, Offset, PackError, Packing, Problem, Source, TooLarge, Unplaced,
+    Added, Certificate, Filled, LimitValue, Offset, PackError, Packing, Problem, Proof, Source, TooLarge,
+    Unplaced,
 };
 use crate::layouts::{Arranger, LayoutsError};
 
 /// What the dual prices prove, in cost units.
-pub(super) struct Proof {
+pub(super) struct Prices {
     /// Σ price × demand − Σ count × value, over the vertex's denominator: the fractional optimum.
     pub(super) objective: i128,
     /// The same as a whole cost, rounded up.
@@ -24,7 +25,7 @@ pub(super) struct Proof {
 }
 
 /// Reads the bound off the dual prices. The values are taken anew from the columns, not from the basis.
-pub(super) fn prove(program: &Program, vertex: &Vertex) -> Result<Proof, TooLarge> {
+pub(super) fn prove(program: &Program, vertex: &Vertex) -> Result<Prices, TooLarge> {
     let mut values = vec![0; program.supplies.len()];
     for column in &program.columns {
         let worth = sub(dot(&vertex.prices, &column.holds)?, mul(vertex.den, column.cost)?)?;
@@ -40,8 +41,12 @@ pub(super) fn prove(program: &Program, vertex: &Vertex) -> Result<Proof, TooLarg
         objective = sub(objective, mul(supply.count, *value)?)?;
     }
     let bound = objective / vertex.den + i128::from(objective % vertex.den > 0);
-    let common = vertex.prices.iter().chain(&values).fold(vertex.den, |g, v| program::gcd(g, *v));
-    Ok(Proof {
+    let common = vertex
+        .prices
+        .iter()
+        .chain(&values)
+        .fold(vertex.den, |g, v| program::gcd(g, *v));
+    Ok(Prices {
         objective,
         bound,
         scale: vertex.den / common,
@@ -50,7 +55,7 @@ pub(super) fn prove(program: &Program, vertex: &Vertex) -> Result<Proof, TooLarg
     })
 }
 
-impl Proof {
+impl Prices {
     /// In the caller's costs: prices times the cost unit, over the same scale.
     fn certificate(
         &self,
@@ -76,7 +81,11 @@ impl Proof {
             match &supply.kind {
                 SupplyKind::Offer(offer) => {
                     let limit = problem.offers[*offer].limit.unwrap_or(u64::MAX);
-                    limits.push(LimitValue { offer: *offer, limit, value: large(value)? });
+                    limits.push(LimitValue {
+                        offer: *offer,
+                        limit,
+                        value: large(value)?,
+                    });
                 }
                 SupplyKind::Partial(members) => {
                     for &member in members {
@@ -120,7 +129,7 @@ pub(super) fn packing(
     problem: &Problem<'_>,
     rows: &[Row],
     program: &Program,
-    proof: &Proof,
+    prices: &Prices,
     uses: &BTreeMap<usize, i128>,
     search_bound: i128,
 ) -> Result<Packing, PackError> {
@@ -128,13 +137,21 @@ pub(super) fn packing(
     for (&column, &count) in uses {
         let column = &program.columns[column];
         if count > 0 && column.source != program::Source::Slack {
-            entries.push(Entry { source: column.source, holds: column.holds.clone(), count });
+            entries.push(Entry {
+                source: column.source,
+                holds: column.holds.clone(),
+                count,
+            });
         }
     }
     let entries = without_surplus(program, entries)?;
     let mut left = rows.iter().map(|row| pools(problem, row)).collect::<Vec<_>>();
     let mut unplaced: BTreeMap<usize, i128> = BTreeMap::new();
-    let mut supplies = program.supplies.iter().map(|s| members(problem, &s.kind)).collect::<Vec<_>>();
+    let mut supplies = program
+        .supplies
+        .iter()
+        .map(|s| members(problem, &s.kind))
+        .collect::<Vec<_>>();
     let mut shapes: BTreeMap<(Source, Vec<(usize, u8)>), i128> = BTreeMap::new();
     for entry in entries {
         for (classes, count) in by_class(&entry, &mut left)? {
@@ -149,7 +166,9 @@ pub(super) fn packing(
                 }
                 program::Source::Group(supply) => {
                     for (partial, count) in draw(&mut supplies[supply], count) {
-                        *shapes.entry((Source::Partial(partial), classes.clone())).or_insert(0) += count;
+                        *shapes
+                            .entry((Source::Partial(partial), classes.clone()))
+                            .or_insert(0) += count;
                     }
                 }
                 program::Source::Slack => {}
@@ -157,7 +176,7 @@ pub(super) fn packing(
         }
     }
     let filled = place(problem, shapes)?;
-    finish(problem, rows, program, proof, search_bound, filled, &unplaced)
+    finish(problem, rows, program, prices, search_bound, filled, &unplaced)
 }
 
 /// Takes what is placed beyond the demand away again, from as few GPUs as can be.
@@ -170,22 +189,44 @@ fn without_surplus(program: &Program, mut entries: Vec<Entry>) -> Result<Vec<Ent
     }
     while surplus.iter().any(|s| *s > 0) {
         let removable = |e: &Entry| {
-            e.holds.iter().zip(&surplus).map(|(held, over)| (*held).min(*over).max(0)).collect::<Vec<_>>()
+            e.holds
+                .iter()
+                .zip(&surplus)
+                .map(|(held, over)| (*held).min(*over).max(0))
+                .collect::<Vec<_>>()
         };
         let rank = |e: &Entry| {
             let removed = removable(e);
             let empties = removed == e.holds;
-            (e.source == program::Source::Unplaced && empties, empties, removed.iter().sum::<i128>())
+            (
+                e.source == program::Source::Unplaced && empties,
+                empties,
+                removed.iter().sum::<i128>(),
+            )
         };
         // The last of equal ones; there is one, since what is over was placed by some entry.
-        let Some(at) = (0..entries.len()).max_by_key(|&at| rank(&entries[at])) else { return Err(TooLarge) };
+        let Some(at) = (0..entries.len()).max_by_key(|&at| rank(&entries[at])) else {
+            return Err(TooLarge);
+        };
         let removed = removable(&entries[at]);
-        let most = removed.iter().zip(&surplus).filter(|(r, _)| **r > 0).map(|(r, s)| s / r).min();
-        let Some(count) = most.map(|m| m.min(entries[at].count)) else { return Err(TooLarge) };
+        let most = removed
+            .iter()
+            .zip(&surplus)
+            .filter(|(r, _)| **r > 0)
+            .map(|(r, s)| s / r)
+            .min();
+        let Some(count) = most.map(|m| m.min(entries[at].count)) else {
+            return Err(TooLarge);
+        };
         for (over, taken) in surplus.iter_mut().zip(&removed) {
             *over -= taken * count;
         }
-        let holds = entries[at].holds.iter().zip(&removed).map(|(h, r)| h - r).collect::<Vec<_>>();
+        let holds = entries[at]
+            .holds
+            .iter()
+            .zip(&removed)
+            .map(|(h, r)| h - r)
+            .collect::<Vec<_>>();
         let source = entries[at].source;
         entries[at].count -= count;
         if entries[at].count == 0 {
@@ -200,15 +241,19 @@ fn without_surplus(program: &Program, mut entries: Vec<Entry>) -> Result<Vec<Ent
 
 /// Classes of a row with what each still wants.
 fn pools(problem: &Problem<'_>, row: &Row) -> Vec<(usize, i128)> {
-    row.members.iter().map(|&class| (class, i128::from(problem.classes[class].count))).collect()
+    row.members
+        .iter()
+        .map(|&class| (class, i128::from(problem.classes[class].count)))
+        .collect()
 }
 
 fn members(problem: &Problem<'_>, kind: &SupplyKind) -> Vec<(usize, i128)> {
     match kind {
         SupplyKind::Offer(_) => Vec::new(),
-        SupplyKind::Partial(members) => {
-            members.iter().map(|&p| (p, i128::from(problem.partial[p].count))).collect()
-        }
+        SupplyKind::Partial(members) => members
+            .iter()
+            .map(|&p| (p, i128::from(problem.partial[p].count)))
+            .collect(),
     }
 }
 
@@ -264,14 +309,26 @@ fn place(
     let mut filled = Vec::new();
     for ((source, classes), count) in shapes {
         let (product, state) = match source {
-            Source::Offer(offer) => (problem.offers[offer].product, Layout::empty(problem.offers[offer].product)),
-            Source::Partial(partial) => (problem.partial[partial].product, problem.partial[partial].layout.clone()),
+            Source::Offer(offer) => (
+                problem.offers[offer].product,
+                Layout::empty(problem.offers[offer].product),
+            ),
+            Source::Partial(partial) => (
+                problem.partial[partial].product,
+                problem.partial[partial].layout.clone(),
+            ),
         };
         let names = profile_names(problem, product)?;
         let wanted = classes.iter().map(|&(class, amount)| {
             let name = problem.classes[class].profiles.get(&product.id);
-            let name = name.and_then(|n| product.profile(n.as_str()).ok()).map(|p| &p.name);
-            (class, names.iter().position(|n| Some(n) == name).unwrap_or(0), amount)
+            let name = name
+                .and_then(|n| product.profile(n.as_str()).ok())
+                .map(|p| &p.name);
+            (
+                class,
+                names.iter().position(|n| Some(n) == name).unwrap_or(0),
+                amount,
+            )
         });
         let wanted = wanted.collect::<Vec<_>>();
         let mut counts = vec![0u8; names.len()];
@@ -289,17 +346,29 @@ fn place(
         };
         layouts.insert(key, layout.clone());
         let mut added = Vec::new();
-        let mut free = layout.instances().iter().filter(|i| !state.instances().contains(i)).collect::<Vec<_>>();
+        let mut free = layout
+            .instances()
+            .iter()
+            .filter(|i| !state.instances().contains(i))
+            .collect::<Vec<_>>();
         for (class, index, amount) in wanted {
             for _ in 0..amount {
                 if let Some(at) = free.iter().position(|i| i.profile == names[index]) {
-                    added.push(Added { class, instance: free.remove(at).clone() });
+                    added.push(Added {
+                        class,
+                        instance: free.remove(at).clone(),
+                    });
                 }
             }
         }
         added.sort_by_key(|a| (a.instance.start, a.class));
         let count = u64::try_from(count).map_err(|_| TooLarge)?;
-        filled.push(Filled { source, layout, added, count });
+        filled.push(Filled {
+            source,
+            layout,
+            added,
+            count,
+        });
     }
     filled.sort_by(|a, b| (a.source, &a.layout, &a.added).cmp(&(b.source, &b.layout, &b.added)));
     Ok(filled)
@@ -309,7 +378,13 @@ fn place(
 fn profile_names(problem: &Problem<'_>, product: &Product) -> Result<Vec<ProfileName>, PackError> {
     let mut names = Vec::new();
     for name in problem.classes.iter().filter_map(|c| c.profiles.get(&product.id)) {
-        names.push(product.profile(name.as_str()).map_err(LayoutsError::from)?.name.clone());
+        names.push(
+            product
+                .profile(name.as_str())
+                .map_err(LayoutsError::from)?
+                .name
+                .clone(),
+        );
     }
     names.sort();
     names.dedup();
@@ -320,7 +395,7 @@ fn finish(
     problem: &Problem<'_>,
     rows: &[Row],
     program: &Program,
-    proof: &Proof,
+    prices: &Prices,
     search_bound: i128,
     filled: Vec<Filled>,
     unplaced: &BTreeMap<usize, i128>,
@@ -343,20 +418,33 @@ fn finish(
     let missing = unplaced.values().try_fold(0, |sum, n| add(sum, *n))?;
     // The bound counts unplaced instances at the penalty; what is left of it bounds the cost.
     let penalty = mul(missing, program.penalty)?;
-    let lower = mul((proof.bound - penalty).max(0), program.unit)?;
+    let lower = mul((prices.bound - penalty).max(0), program.unit)?;
     let searched = mul((search_bound - penalty).max(0), program.unit)?;
     let whole = add(mul(penalty, program.unit)?, cost)?;
+    let proof = if whole == mul(prices.bound, program.unit)? {
+        Proof::Certificate
+    } else if whole == mul(search_bound, program.unit)? {
+        Proof::Search
+    } else {
+        Proof::None
+    };
     Ok(Packing {
         gpus: small(gpus)?,
         cost: small(cost)?,
         lower_bound: small(lower)?,
         search_bound: small(searched.max(lower).min(cost))?,
-        proven_optimal: whole == mul(proof.bound, program.unit)?,
-        certificate: proof.certificate(problem, rows, program)?,
+        proven_optimal: proof == Proof::Certificate,
+        proof,
+        certificate: prices.certificate(problem, rows, program)?,
         filled,
         unplaced: unplaced
             .iter()
-            .map(|(&class, &count)| Ok(Unplaced { class, count: small(count)? }))
+            .map(|(&class, &count)| {
+                Ok(Unplaced {
+                    class,
+                    count: small(count)?,
+                })
+            })
             .collect::<Result<_, TooLarge>>()?,
         wasted_compute_slices: small(slices)?,
         wasted_memory_units: small(units)?,

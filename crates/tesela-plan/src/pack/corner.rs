@@ -37,9 +37,15 @@ pub(super) fn corner(
     vertex: &Vertex,
     objective: i128,
 ) -> Result<Option<Corner>, TooLarge> {
-    let target = vertex.work_x.iter().map(|x| x.rem_euclid(vertex.den)).collect::<Vec<_>>();
+    let target = vertex
+        .work_x
+        .iter()
+        .map(|x| x.rem_euclid(vertex.den))
+        .collect::<Vec<_>>();
     let edges = edges(program, vertex)?;
-    let Some((extra, path)) = shortest(&edges, &target, vertex.den)? else { return Ok(None) };
+    let Some((extra, path)) = shortest(&edges, &target, vertex.den)? else {
+        return Ok(None);
+    };
     let total = super::simplex::add(objective, extra)?;
     if total % vertex.den != 0 {
         return Ok(None);
@@ -48,7 +54,10 @@ pub(super) fn corner(
     for edge in path {
         *taken.entry(edges[edge].column).or_insert(0) += 1;
     }
-    Ok(Some(Corner { bound: total / vertex.den, uses: whole(program, vertex, &taken)? }))
+    Ok(Some(Corner {
+        bound: total / vertex.den,
+        uses: whole(program, vertex, &taken)?,
+    }))
 }
 
 /// The cheapest column for each step of the group.

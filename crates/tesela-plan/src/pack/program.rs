@@ -1,9 +1,14 @@
 //! The packing problem as a covering program: rows are classes of demand, columns are what one GPU may hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tesela_model::product::{Product, ProfileName};
 
 use super::{PackError, Problem, TooLarge};
-use crate::layouts::{Counts, Space, maximal};
+use crate::layouts::{LayoutsError, Room, Space, maximal};
+
+/// Columns of one GPU before giving up: only many classes that share a profile here and not elsewhere come near.
+const MOST_COLUMNS: usize = 100_000;
 
 /// Where a column's GPU comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +73,10 @@ pub(super) struct Row {
 
 /// Merges classes without demand away and equal ones together, in an order that does not depend on the input's.
 pub(super) fn rows(problem: &Problem<'_>) -> Vec<Row> {
+    let offered = problem.offers.iter().map(|o| &o.product.id);
+    let present = offered
+        .chain(problem.partial.iter().map(|p| &p.product.id))
+        .collect::<BTreeSet<_>>();
     let mut rows: BTreeMap<Vec<(&str, &str)>, Row> = BTreeMap::new();
     let mut order = (0..problem.classes.len()).collect::<Vec<_>>();
     order.sort_by_key(|&c| &problem.classes[c].name);
@@ -76,43 +85,84 @@ pub(super) fn rows(problem: &Problem<'_>) -> Vec<Row> {
         if wanted.count == 0 {
             continue;
         }
-        let key = wanted.profiles.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect();
-        let row = rows.entry(key).or_insert_with(|| Row { members: Vec::new(), demand: 0 });
+        let here = wanted.profiles.iter().filter(|(id, _)| present.contains(id));
+        let key = here.map(|(id, name)| (id.as_str(), name.as_str())).collect();
+        let row = rows.entry(key).or_insert_with(|| Row {
+            members: Vec::new(),
+            demand: 0,
+        });
         row.members.push(class);
         row.demand += u128::from(wanted.count);
     }
     rows.into_values().collect()
 }
 
-/// Rows that a product takes, and the placement rules over their profiles.
+/// The profiles a product takes for the demand, which rows take each, and the placement rules over them.
 pub(super) struct Fit {
-    pub(super) rows: Vec<usize>,
-    pub(super) space: Option<Space>,
+    /// Rows by profile, in the order of the space's items.
+    rows: Vec<Vec<usize>>,
+    space: Option<Space>,
 }
 
-pub(super) fn fit(
-    problem: &Problem<'_>,
-    rows: &[Row],
-    product: &tesela_model::product::Product,
-) -> Result<Fit, PackError> {
-    let mut taken = Vec::new();
-    let mut names = Vec::new();
+pub(super) fn fit(problem: &Problem<'_>, rows: &[Row], product: &Product) -> Result<Fit, PackError> {
+    let mut by_profile: BTreeMap<&ProfileName, Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         if let Some(name) = problem.classes[row.members[0]].profiles.get(&product.id) {
-            taken.push(index);
-            names.push(product.profile(name.as_str()).map_err(crate::layouts::LayoutsError::from)?.name.clone());
+            let profile = product.profile(name.as_str()).map_err(LayoutsError::from)?;
+            by_profile.entry(&profile.name).or_default().push(index);
         }
     }
-    let space = if names.is_empty() { None } else { Some(Space::new(product, &names)?) };
-    Ok(Fit { rows: taken, space })
+    let names = by_profile.keys().map(|name| (*name).clone()).collect::<Vec<_>>();
+    let space = if names.is_empty() {
+        None
+    } else {
+        Some(Space::new(product, &names)?)
+    };
+    Ok(Fit {
+        rows: by_profile.into_values().collect(),
+        space,
+    })
 }
 
-fn spread(fit: &Fit, counts: &Counts, rows: usize) -> Vec<i128> {
-    let mut holds = vec![0; rows];
-    for (&row, &count) in fit.rows.iter().zip(counts) {
-        holds[row] = i128::from(count);
+/// The largest multisets that fit `room`, in rows: where several rows take one profile, every way to share it.
+fn holds(fit: &Fit, space: &Space, room: &mut Room, rows: usize) -> Result<Vec<Vec<i128>>, PackError> {
+    let mut found = Vec::new();
+    for counts in maximal(&space.geometries(room)?) {
+        share(fit, &counts, &mut vec![0; rows], &mut found)?;
     }
-    holds
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn share(fit: &Fit, counts: &[u8], now: &mut Vec<i128>, found: &mut Vec<Vec<i128>>) -> Result<(), PackError> {
+    let Some((&count, later)) = counts.split_last() else {
+        if found.len() >= MOST_COLUMNS {
+            return Err(PackError::TooManyClasses { limit: MOST_COLUMNS });
+        }
+        found.push(now.clone());
+        return Ok(());
+    };
+    share_one(fit, later, &fit.rows[later.len()], i128::from(count), now, found)
+}
+
+fn share_one(
+    fit: &Fit,
+    later: &[u8],
+    rows: &[usize],
+    count: i128,
+    now: &mut Vec<i128>,
+    found: &mut Vec<Vec<i128>>,
+) -> Result<(), PackError> {
+    let Some((&row, others)) = rows.split_first() else {
+        return share(fit, later, now, found);
+    };
+    let least = if others.is_empty() { count } else { 0 };
+    for part in least..=count {
+        now[row] = part;
+        share_one(fit, later, others, count - part, now, found)?;
+    }
+    now[row] = 0;
+    Ok(())
 }
 
 /// Builds the program. `fits` holds one entry for each product, by id.
@@ -121,11 +171,23 @@ pub(super) fn build(
     rows: &[Row],
     fits: &BTreeMap<&str, Fit>,
 ) -> Result<Program, PackError> {
-    let unit = problem.offers.iter().fold(0, |g, o| gcd(g, i128::from(o.cost))).max(1);
-    let demand =
-        rows.iter().map(|r| i128::try_from(r.demand).map_err(|_| TooLarge)).collect::<Result<_, _>>()?;
-    let mut program =
-        Program { demand, columns: Vec::new(), supplies: Vec::new(), start: Vec::new(), unit, penalty: 0 };
+    let unit = problem
+        .offers
+        .iter()
+        .fold(0, |g, o| gcd(g, i128::from(o.cost)))
+        .max(1);
+    let demand = rows
+        .iter()
+        .map(|r| i128::try_from(r.demand).map_err(|_| TooLarge))
+        .collect::<Result<_, _>>()?;
+    let mut program = Program {
+        demand,
+        columns: Vec::new(),
+        supplies: Vec::new(),
+        start: Vec::new(),
+        unit,
+        penalty: 0,
+    };
     let mut open: Vec<Option<(i128, usize)>> = vec![None; rows.len()];
     add_offers(problem, rows, fits, &mut program, &mut open)?;
     add_partial(problem, rows, fits, &mut program)?;
@@ -138,12 +200,22 @@ pub(super) fn build(
             None => (program.penalty, Source::Unplaced),
         };
         program.start.push(program.columns.len());
-        program.columns.push(Column { holds, cost, supply: None, source });
+        program.columns.push(Column {
+            holds,
+            cost,
+            supply: None,
+            source,
+        });
     }
     for row in 0..rows.len() {
         let mut holds = vec![0; rows.len()];
         holds[row] = -1;
-        program.columns.push(Column { holds, cost: 0, supply: None, source: Source::Slack });
+        program.columns.push(Column {
+            holds,
+            cost: 0,
+            supply: None,
+            source: Source::Slack,
+        });
     }
     Ok(program)
 }
@@ -156,17 +228,22 @@ fn add_offers(
     open: &mut [Option<(i128, usize)>],
 ) -> Result<(), PackError> {
     let mut order = (0..problem.offers.len()).collect::<Vec<_>>();
-    order.sort_by_key(|&o| (problem.offers[o].cost, &problem.offers[o].product.id, problem.offers[o].limit));
+    order.sort_by_key(|&o| {
+        (
+            problem.offers[o].cost,
+            &problem.offers[o].product.id,
+            problem.offers[o].limit,
+        )
+    });
     for index in order {
         let offer = &problem.offers[index];
         let fit = &fits[offer.product.id.as_str()];
         let Some(space) = &fit.space else { continue };
         let cost = i128::from(offer.cost) / program.unit;
-        let best = maximal(&space.geometries(&mut space.empty_room())?);
-        let holds = best.iter().map(|counts| spread(fit, counts, rows.len())).collect();
+        let holds = holds(fit, space, &mut space.empty_room(), rows.len())?;
         match offer.limit {
             None => {
-                for &row in &fit.rows {
+                for &row in fit.rows.iter().flatten() {
                     open[row] = open[row].or(Some((cost, index)));
                 }
                 program.push(holds, cost, None, Source::Offer(index));
@@ -188,29 +265,34 @@ fn add_partial(
     fits: &BTreeMap<&str, Fit>,
     program: &mut Program,
 ) -> Result<(), PackError> {
-    let mut by_room: BTreeMap<(&str, crate::layouts::Room), Vec<usize>> = BTreeMap::new();
+    let mut by_room: BTreeMap<(&str, Room), Vec<usize>> = BTreeMap::new();
     for (index, partial) in problem.partial.iter().enumerate() {
         if partial.count == 0 {
             continue;
         }
         let id = partial.product.id.as_str();
         if let Some(space) = &fits[id].space {
-            by_room.entry((id, space.room(partial.product, &partial.layout)?)).or_default().push(index);
+            by_room
+                .entry((id, space.room(partial.product, &partial.layout)?))
+                .or_default()
+                .push(index);
         }
     }
     let mut alike: BTreeMap<Vec<Vec<i128>>, Vec<usize>> = BTreeMap::new();
     for ((id, mut room), members) in by_room {
         let fit = &fits[id];
         let Some(space) = &fit.space else { continue };
-        let best = maximal(&space.geometries(&mut room)?);
-        let holds = best.iter().map(|counts| spread(fit, counts, rows.len())).collect::<Vec<_>>();
+        let holds = holds(fit, space, &mut room, rows.len())?;
         if holds.iter().flatten().any(|n| *n > 0) {
             alike.entry(holds).or_default().extend(members);
         }
     }
     for (holds, mut members) in alike {
         members.sort_by_key(|&p| (&problem.partial[p].product.id, &problem.partial[p].layout));
-        let count = members.iter().map(|&p| i128::from(problem.partial[p].count)).sum();
+        let count = members
+            .iter()
+            .map(|&p| i128::from(problem.partial[p].count))
+            .sum();
         let supply = program.supply(count, SupplyKind::Partial(members), rows.len());
         program.push(holds, 0, Some(supply), Source::Group(supply));
     }
@@ -234,9 +316,15 @@ fn penalty(
     }
     for offer in problem.offers {
         // No more GPUs of a limited offer are used than there are instances to place.
-        let instances = program.demand.iter().try_fold(0i128, |sum, d| sum.checked_add(*d)).ok_or(TooLarge)?;
+        let instances = program
+            .demand
+            .iter()
+            .try_fold(0i128, |sum, d| sum.checked_add(*d))
+            .ok_or(TooLarge)?;
         let used = instances.min(i128::from(offer.limit.unwrap_or(0)));
-        let all = used.checked_mul(i128::from(offer.cost) / program.unit).ok_or(TooLarge)?;
+        let all = used
+            .checked_mul(i128::from(offer.cost) / program.unit)
+            .ok_or(TooLarge)?;
         most = most.checked_add(all).ok_or(TooLarge)?;
     }
     Ok(most)
@@ -245,7 +333,11 @@ fn penalty(
 impl Program {
     fn supply(&mut self, count: i128, kind: SupplyKind, rows: usize) -> usize {
         let supply = self.supplies.len();
-        self.supplies.push(Supply { count, slack: self.columns.len(), kind });
+        self.supplies.push(Supply {
+            count,
+            slack: self.columns.len(),
+            kind,
+        });
         self.columns.push(Column {
             holds: vec![0; rows],
             cost: 0,
@@ -256,7 +348,12 @@ impl Program {
     }
 
     fn push(&mut self, holds: Vec<Vec<i128>>, cost: i128, supply: Option<usize>, source: Source) {
-        let columns = holds.into_iter().map(|holds| Column { holds, cost, supply, source });
+        let columns = holds.into_iter().map(|holds| Column {
+            holds,
+            cost,
+            supply,
+            source,
+        });
         self.columns.extend(columns);
     }
 }
