@@ -1,17 +1,25 @@
 //! Packing beside first-fit decreasing: `cargo bench -p tesela-plan --bench pack`.
 //!
 //! Each line is the mean over the seeds. `gap` is the cost less the bound that the certificate proves, `search gap` the
-//! cost less what the exhaustive search proves; the optimum lies between. `process ms` is the time of a whole process
-//! that reads the demand from its arguments, packs, and prints the layouts and the certificate as JSON.
-//! Mixes are weights of 1g, 2g, 3g, 4g, 7g: uniform 1:1:1:1:1, small 5:3:1:.5:.5, big 1:1:2:2:2, mid 1:3:3:1:.3.
+//! cost less what the exhaustive search proves; the optimum lies between. `ms` is the packing alone, mean and worst;
+//! `process ms` a whole process that makes the demand (and the partly filled GPUs), packs, and prints the layouts and
+//! the certificate as JSON. Mixes are weights of 1g, 2g, 3g, 4g, 7g: uniform 1:1:1:1:1, small 5:3:1:.5:.5,
+//! big 1:1:2:2:2, mid 1:3:3:1:.3. Costs: 1 for each GPU, in the mixed fleet micro-units an hour.
 
-use std::collections::BTreeSet;
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "a benchmark prints its table, may stop at a fault, and rounds its means"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use tesela_model::layout::Layout;
-use tesela_model::product::{Product, ProductTable, ProfileName};
+use tesela_model::product::{Placement, Product, ProductTable, Profile, ProfileName};
 use tesela_plan::layouts::all_profiles;
-use tesela_plan::pack::{Class, Offer, Packing, Partial, Problem, pack, pack_product};
+use tesela_plan::pack::{Class, Offer, Packing, Partial, Problem, pack};
 
 const MIXES: [(&str, [u64; 5]); 4] = [
     ("uniform", [10, 10, 10, 10, 10]),
@@ -41,65 +49,102 @@ impl Dice {
     }
 }
 
-fn draw(dice: &mut Dice, names: &[&str], weights: &[u64], n: u64) -> Vec<(ProfileName, u64)> {
-    let sum = weights.iter().take(names.len()).sum();
-    let mut counts = vec![0; names.len()];
-    for _ in 0..n {
-        let mut at = dice.below(sum);
-        for (count, weight) in counts.iter_mut().zip(weights) {
-            if at < *weight {
-                *count += 1;
-                break;
-            }
-            at -= weight;
-        }
-    }
-    names
-        .iter()
-        .zip(counts)
-        .map(|(name, count)| (name.parse().unwrap(), count))
-        .collect()
+/// What is free on one GPU of the heuristic.
+#[derive(Clone)]
+struct Free {
+    product: usize,
+    units: u64,
+    slices: u32,
+    engines: [u32; 5],
 }
 
-/// First-fit decreasing: the largest first, each on the first GPU with a free place, at its last free start.
+impl Free {
+    fn new(product: usize, of: &Product) -> Self {
+        let engines = of.engine_caps().values().map(|cap| cap.unwrap_or(u32::MAX));
+        Self {
+            product,
+            units: 0,
+            slices: of.compute_slices,
+            engines,
+        }
+    }
+
+    fn take(&mut self, profile: &Profile, start: Option<u32>) -> bool {
+        let engines = profile.engines.values().map(|e| e.unwrap_or(0));
+        let fits = |at: &&Placement| at.mask() & self.units == 0 && start.is_none_or(|s| s == at.start);
+        let Some(at) = profile.placements.iter().rev().find(fits) else {
+            return false;
+        };
+        if profile.compute_slices > self.slices || engines.iter().zip(&self.engines).any(|(e, free)| e > free)
+        {
+            return false;
+        }
+        self.units |= at.mask();
+        self.slices -= profile.compute_slices;
+        for (free, engine) in self.engines.iter_mut().zip(engines) {
+            *free -= engine;
+        }
+        true
+    }
+}
+
+/// First-fit decreasing: the largest classes first, each instance on the first GPU with a free place (partly filled ones
+/// come first), at its last free start; a new GPU is of the product on which an instance of the class costs least.
 /// Equal instances follow each other, so one walk over the GPUs places them all.
-fn first_fit_decreasing(product: &Product, demand: &[(ProfileName, u64)]) -> u64 {
-    let mut demand = demand.to_vec();
-    let size = |name: &ProfileName| {
-        let profile = product.profile(name.as_str()).unwrap();
-        (profile.compute_slices, profile.units())
-    };
-    demand.sort_by_key(|(name, _)| std::cmp::Reverse(size(name)));
-    let mut gpus: Vec<(u64, u32)> = Vec::new();
-    for (name, count) in demand {
-        let profile = product.profile(name.as_str()).unwrap();
-        let masks = profile
-            .placements
-            .iter()
-            .rev()
-            .map(|p| p.mask())
-            .collect::<Vec<_>>();
-        let mut left = count;
-        let mut at = 0;
+fn first_fit_decreasing(problem: &Problem<'_>) -> u64 {
+    let mut products: Vec<&Product> = problem.offers.iter().map(|o| o.product).collect();
+    let mut gpus = Vec::new();
+    for partial in problem.partial {
+        let known = products.iter().position(|p| p.id == partial.product.id);
+        let index = known.unwrap_or(products.len());
+        if known.is_none() {
+            products.push(partial.product);
+        }
+        let mut free = Free::new(index, partial.product);
+        for instance in partial.layout.instances() {
+            let profile = partial.product.profile(instance.profile.as_str()).unwrap();
+            assert!(free.take(profile, Some(instance.start)));
+        }
+        gpus.extend(std::iter::repeat_n(free, usize::try_from(partial.count).unwrap()));
+    }
+    let mut cost = 0;
+    let mut classes = problem.classes.iter().collect::<Vec<_>>();
+    let size = |class: &Class| class.profiles.values().map(ProfileName::slices).max();
+    classes.sort_by_key(|class| std::cmp::Reverse(size(class)));
+    for class in classes {
+        let mut profiles = Vec::new();
+        for product in &products {
+            let product: &Product = product;
+            profiles.push(
+                class
+                    .profiles
+                    .get(&product.id)
+                    .map(|name| product.profile(name.as_str()).unwrap()),
+            );
+        }
+        let each = |o: usize| {
+            let profile = profiles[o]?;
+            Some((
+                problem.offers[o].cost * 1_000 / u64::from(profile.max_instances?),
+                o,
+            ))
+        };
+        let cheapest = (0..problem.offers.len()).filter_map(each).min().unwrap().1;
+        let (mut left, mut at) = (class.count, 0);
         while left > 0 {
             if at == gpus.len() {
-                gpus.push((0, product.compute_slices));
+                gpus.push(Free::new(cheapest, products[cheapest]));
+                cost += problem.offers[cheapest].cost;
             }
-            let (units, slices) = &mut gpus[at];
-            let free = masks
-                .iter()
-                .find(|mask| **mask & *units == 0 && profile.compute_slices <= *slices);
-            match free {
-                Some(mask) => {
-                    *units |= mask;
-                    *slices -= profile.compute_slices;
-                    left -= 1;
-                }
-                None => at += 1,
+            let profile = profiles[gpus[at].product];
+            if profile.is_some_and(|profile| gpus[at].take(profile, None)) {
+                left -= 1;
+            } else {
+                at += 1;
             }
         }
     }
-    gpus.len() as u64
+    cost
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark takes time")]
@@ -114,13 +159,17 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     clippy::disallowed_methods,
     reason = "a benchmark starts itself as a process to time it whole"
 )]
-fn process(product: &Product, demand: &[(ProfileName, u64)]) -> f64 {
-    let words = demand.iter().map(|(name, count)| format!("{name}={count}"));
+fn process(suite: usize, mix: usize, n: u64, seed: u64) -> f64 {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let numbers = [
+        suite.to_string(),
+        mix.to_string(),
+        n.to_string(),
+        seed.to_string(),
+    ];
     command
         .arg("--pack")
-        .arg(product.id.as_str())
-        .args(words)
+        .args(numbers)
         .stdout(std::process::Stdio::null());
     let (status, ms) = timed(|| command.status().unwrap());
     assert!(status.success());
@@ -128,13 +177,16 @@ fn process(product: &Product, demand: &[(ProfileName, u64)]) -> f64 {
 }
 
 fn child(words: &[String]) {
-    let product = ProductTable::builtin().find(&words[0]).unwrap();
-    let demand = words[1..].iter().map(|word| {
-        let (name, count) = word.split_once('=').unwrap();
-        (name.parse().unwrap(), count.parse().unwrap())
-    });
-    let packing = pack_product(product, &demand.collect::<Vec<_>>()).unwrap();
-    println!("{}", serde_json::to_string(&packing).unwrap());
+    let number = |at: usize| words[at].parse::<u64>().unwrap();
+    let index = |at: usize| usize::try_from(number(at)).unwrap();
+    let suite = Suite::new(index(0));
+    let classes = suite.classes(index(1), number(2), number(3));
+    let problem = Problem {
+        classes: &classes,
+        offers: &suite.offers,
+        partial: &suite.partial,
+    };
+    println!("{}", serde_json::to_string(&pack(&problem).unwrap()).unwrap());
 }
 
 #[derive(Default)]
@@ -196,87 +248,134 @@ impl Row {
     }
 }
 
-fn one_product(product: &Product, names: &[&str]) {
-    for (n, seeds) in [(30, 30), (100, 30), (1_000, 30), (10_000, 5), (1_000_000, 3)] {
-        for (mix, weights) in MIXES {
-            let mut row = Row::default();
-            for seed in 0..seeds {
-                let demand = draw(&mut Dice(seed), names, &weights, n);
-                let (packing, ms) = timed(|| pack_product(product, &demand).unwrap());
-                let other = first_fit_decreasing(product, &demand);
-                let process_ms = (seed < 3).then(|| process(product, &demand));
-                row.add(&packing, other, ms, process_ms);
-            }
-            row.print(product.id.as_str(), n, mix);
-        }
-    }
+/// A set of GPUs, and the profile that each size of the mixes takes on each product.
+struct Suite {
+    title: &'static str,
+    offers: Vec<Offer<'static>>,
+    partial: Vec<Partial<'static>>,
 }
 
-const FLEET: [(&str, u64); 3] = [
-    ("h100-sxm-80gb", 2_990_000),
-    ("a100-40gb", 1_290_000),
-    ("a30-24gb", 610_000),
-];
-const SIZES: [(&str, [&str; 3]); 5] = [
-    ("1g", ["1g.10gb", "1g.5gb", "1g.6gb"]),
-    ("2g", ["2g.20gb", "2g.10gb", "2g.12gb"]),
-    ("3g", ["3g.40gb", "3g.20gb", "4g.24gb"]),
-    ("4g", ["4g.40gb", "4g.20gb", ""]),
-    ("7g", ["7g.80gb", "7g.40gb", ""]),
-];
+const SEVEN_SLICES: [&str; 4] = ["a100-40gb", "a100-80gb", "h100-sxm-80gb", "h200-141gb"];
+const FOUR_KINDS: [&str; 4] = ["a100-40gb", "h100-sxm-80gb", "a30-24gb", "rtx-pro-6000-96gb"];
+const SUITES: usize = 5;
 
-fn fleet_classes(dice: &mut Dice, weights: &[u64; 5], n: u64) -> Vec<Class> {
-    let names = ["1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"];
-    let counts = draw(dice, &names, weights, n);
-    let mut classes = Vec::new();
-    for ((name, profiles), (_, count)) in SIZES.iter().zip(counts) {
-        let each = FLEET
-            .iter()
-            .zip(profiles)
-            .filter(|(_, profile)| !profile.is_empty());
-        let profiles = each.map(|((id, _), profile)| (id.parse().unwrap(), profile.parse().unwrap()));
-        classes.push(Class {
-            name: (*name).to_owned(),
-            count,
-            profiles: profiles.collect(),
-        });
+impl Suite {
+    fn new(index: usize) -> Self {
+        let offer = |id: &str, cost: u64| Offer {
+            product: find(id),
+            cost,
+            limit: None,
+        };
+        let (title, offers, partial) = match index {
+            0 => ("A100-40GB", vec![offer("a100-40gb", 1)], Vec::new()),
+            1 => ("A30", vec![offer("a30-24gb", 1)], Vec::new()),
+            2 => (
+                "H100 at 2.99, A100-40GB at 1.29, A30 at 0.61",
+                vec![
+                    offer("h100-sxm-80gb", 2_990_000),
+                    offer("a100-40gb", 1_290_000),
+                    offer("a30-24gb", 610_000),
+                ],
+                Vec::new(),
+            ),
+            3 => {
+                let partial = states(&SEVEN_SLICES.map(find), 5_000);
+                (
+                    "H100, 5,000 distinct partly filled A100-40GB, A100-80GB, H100, H200",
+                    vec![offer("h100-sxm-80gb", 1)],
+                    partial,
+                )
+            }
+            _ => {
+                let partial = states(&FOUR_KINDS.map(find), 5_000);
+                (
+                    "H100, 5,000 distinct partly filled A100-40GB, H100, A30, RTX PRO 6000",
+                    vec![offer("h100-sxm-80gb", 1)],
+                    partial,
+                )
+            }
+        };
+        Self {
+            title,
+            offers,
+            partial,
+        }
     }
-    classes
+
+    fn classes(&self, mix: usize, n: u64, seed: u64) -> Vec<Class> {
+        let products = self
+            .offers
+            .iter()
+            .map(|o| o.product)
+            .chain(self.partial.iter().map(|p| p.product));
+        let products = products.map(|p| (&p.id, p)).collect::<BTreeMap<_, _>>();
+        let mut sizes = Vec::new();
+        for (name, slices, weight) in [1, 2, 3, 4, 7]
+            .iter()
+            .zip(MIXES[mix].1)
+            .map(|(slices, weight)| (format!("{slices}g"), *slices, weight))
+        {
+            let plain =
+                |p: &&Profile| p.is_plain() && p.compute_slices == slices && p.gi_profile_enum != Some(9);
+            let profiles = products.iter().filter_map(|(id, product)| {
+                let profile = product.profiles.iter().find(plain)?;
+                Some(((*id).clone(), profile.name.clone()))
+            });
+            let profiles = profiles.collect::<BTreeMap<_, _>>();
+            if self.offers.iter().any(|o| profiles.contains_key(&o.product.id)) {
+                sizes.push((
+                    Class {
+                        name,
+                        count: 0,
+                        profiles,
+                    },
+                    weight,
+                ));
+            }
+        }
+        let sum = sizes.iter().map(|(_, weight)| weight).sum();
+        let mut dice = Dice(seed);
+        for _ in 0..n {
+            let mut at = dice.below(sum);
+            for (class, weight) in &mut sizes {
+                if at < *weight {
+                    class.count += 1;
+                    break;
+                }
+                at -= *weight;
+            }
+        }
+        sizes.into_iter().map(|(class, _)| class).collect()
+    }
+
+    fn run(&self, index: usize) {
+        let many = if self.partial.is_empty() {
+            [30, 30, 30, 5, 3]
+        } else {
+            [3; 5]
+        };
+        for (n, seeds) in [30, 100, 1_000, 10_000, 1_000_000].into_iter().zip(many) {
+            for (mix, (name, _)) in MIXES.iter().enumerate() {
+                let mut row = Row::default();
+                for seed in 0..seeds {
+                    let classes = self.classes(mix, n, seed);
+                    let problem = Problem {
+                        classes: &classes,
+                        offers: &self.offers,
+                        partial: &self.partial,
+                    };
+                    let (packing, ms) = timed(|| pack(&problem).unwrap());
+                    let process_ms = (seed < 3).then(|| process(index, mix, n, seed));
+                    row.add(&packing, first_fit_decreasing(&problem), ms, process_ms);
+                }
+                row.print(self.title, n, name);
+            }
+        }
+    }
 }
 
 fn find(id: &str) -> &'static Product {
     ProductTable::builtin().find(id).unwrap()
-}
-
-fn offers() -> Vec<Offer<'static>> {
-    FLEET
-        .iter()
-        .map(|(id, cost)| Offer {
-            product: find(id),
-            cost: *cost,
-            limit: None,
-        })
-        .collect()
-}
-
-fn mixed_fleet() {
-    let offers = offers();
-    for (n, seeds) in [(30, 30), (1_000, 30), (10_000, 5), (1_000_000, 3)] {
-        for (mix, weights) in MIXES {
-            let mut row = Row::default();
-            for seed in 0..seeds {
-                let classes = fleet_classes(&mut Dice(seed), &weights, n);
-                let problem = Problem {
-                    classes: &classes,
-                    offers: &offers,
-                    partial: &[],
-                };
-                let (packing, ms) = timed(|| pack(&problem).unwrap());
-                row.add(&packing, 0, ms, None);
-            }
-            row.print("H100+A100+A30, cost in micro-units an hour", n, mix);
-        }
-    }
 }
 
 /// Distinct states of the products, all profiles, at least `count` of them.
@@ -308,75 +407,16 @@ fn states(products: &[&'static Product], count: usize) -> Vec<Partial<'static>> 
     partial
 }
 
-fn partly_filled() {
-    for (what, products) in [
-        (
-            "5,000 states of A100-40GB, A100-80GB, H100 and H200",
-            ["a100-40gb", "a100-80gb", "h100-sxm-80gb", "h200-141gb"],
-        ),
-        (
-            "5,000 states of A100-40GB, H100, A30 and RTX PRO 6000",
-            ["a100-40gb", "h100-sxm-80gb", "a30-24gb", "rtx-pro-6000-96gb"],
-        ),
-    ] {
-        let products = products.map(find);
-        let partial = states(&products, 5_000);
-        for n in [1_000, 10_000, 20_000, 1_000_000] {
-            for (mix, weights) in MIXES {
-                let classes = fleet_classes(&mut Dice(1), &weights, n);
-                let mut all = Vec::new();
-                for mut class in classes {
-                    let like = class.profiles[&products[if products[1].id.as_str() == "h100-sxm-80gb" {
-                        1
-                    } else {
-                        2
-                    }]
-                    .id]
-                        .clone();
-                    for product in products {
-                        let slices = like.slices();
-                        let named = product.profiles.iter().find(|p| {
-                            p.is_plain() && p.compute_slices == slices && p.gi_profile_enum != Some(9)
-                        });
-                        if let Some(profile) = named {
-                            class.profiles.insert(product.id.clone(), profile.name.clone());
-                        }
-                    }
-                    all.push(class);
-                }
-                let one = [Offer {
-                    product: find("h100-sxm-80gb"),
-                    cost: 1,
-                    limit: None,
-                }];
-                let problem = Problem {
-                    classes: &all,
-                    offers: &one,
-                    partial: &partial,
-                };
-                let (packing, ms) = timed(|| pack(&problem).unwrap());
-                let mut row = Row::default();
-                row.add(&packing, 0, ms, None);
-                row.print(what, n, mix);
-            }
-        }
-    }
-}
-
 fn main() {
     let words = std::env::args().skip(1).collect::<Vec<_>>();
     if words.first().is_some_and(|word| word == "--pack") {
         return child(&words[1..]);
     }
     println!(
-        "| GPUs | instances | cost | gap | search gap | proven | first-fit decreasing | ms mean / worst | process ms |"
+        "| GPUs | instances | cost | gap | search gap | proven | first-fit decreasing | ms mean / worst | process ms mean / worst |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    one_product(
-        find("a100-40gb"),
-        &["1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"],
-    );
-    one_product(find("a30-24gb"), &["1g.6gb", "2g.12gb", "4g.24gb"]);
-    mixed_fleet();
-    partly_filled();
+    for index in 0..SUITES {
+        Suite::new(index).run(index);
+    }
 }

@@ -8,7 +8,7 @@ mod space;
 use std::collections::BTreeSet;
 
 use tesela_model::layout::{Geometry, Layout, LayoutError};
-use tesela_model::product::{Product, ProductId, ProfileName, UnknownProfile};
+use tesela_model::product::{Product, ProductId, Profile, ProfileName, UnknownProfile};
 
 pub(crate) use self::space::{Room, Space, maximal};
 
@@ -66,7 +66,7 @@ pub struct Layouts {
 
 /// The profiles used when nobody names any: those without `+` or `-` suffix whose placements are known.
 pub fn default_profiles(product: &Product) -> Vec<ProfileName> {
-    named(product, |profile| profile.is_plain())
+    named(product, Profile::is_plain)
 }
 
 /// Every profile whose placements are known.
@@ -74,7 +74,7 @@ pub fn all_profiles(product: &Product) -> Vec<ProfileName> {
     named(product, |_| true)
 }
 
-fn named(product: &Product, wanted: impl Fn(&tesela_model::product::Profile) -> bool) -> Vec<ProfileName> {
+fn named(product: &Product, wanted: impl Fn(&Profile) -> bool) -> Vec<ProfileName> {
     let known = product
         .profiles
         .iter()

@@ -1,6 +1,8 @@
 //! What holds for every packing: the same answer twice, whatever the order; more demand never takes fewer GPUs; and
 //! the counts of layouts agree with plain recursion.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod pack_checker;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,7 @@
 //! Random demands: every claim of a packing is re-derived, and small ones are compared with brute force.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod pack_checker;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -87,22 +87,34 @@ fn edges(program: &Program, vertex: &Vertex) -> Result<Vec<Edge>, TooLarge> {
 
 type Path = Vec<usize>;
 
+/// What is known of an element of the group.
+struct Reached {
+    cost: i128,
+    /// The element before it, and the edge from there.
+    from: Option<(usize, usize)>,
+    settled: bool,
+}
+
 /// Dijkstra from zero to `target`: least cost and the edges walked.
 fn shortest(edges: &[Edge], target: &[i128], modulus: i128) -> Result<Option<(i128, Path)>, TooLarge> {
     let zero = vec![0; target.len()];
     let mut nodes = vec![zero.clone()];
     let mut known: BTreeMap<Vec<i128>, usize> = BTreeMap::from([(zero, 0)]);
-    let mut reached: Vec<(i128, Option<(usize, usize)>, bool)> = vec![(0, None, false)];
+    let mut reached = vec![Reached {
+        cost: 0,
+        from: None,
+        settled: false,
+    }];
     let mut queue = BinaryHeap::from([Reverse((0i128, 0usize))]);
     let mut steps = 0;
     while let Some(Reverse((cost, node))) = queue.pop() {
-        if std::mem::replace(&mut reached[node].2, true) {
+        if std::mem::replace(&mut reached[node].settled, true) {
             continue;
         }
         if nodes[node] == target {
             let mut path = Vec::new();
             let mut at = node;
-            while let Some((before, edge)) = reached[at].1 {
+            while let Some((before, edge)) = reached[at].from {
                 path.push(edge);
                 at = before;
             }
@@ -118,11 +130,19 @@ fn shortest(edges: &[Edge], target: &[i128], modulus: i128) -> Result<Option<(i1
             let total = super::simplex::add(cost, edge.cost)?;
             let id = *known.entry(next.clone()).or_insert_with(|| {
                 nodes.push(next);
-                reached.push((i128::MAX, None, false));
+                reached.push(Reached {
+                    cost: i128::MAX,
+                    from: None,
+                    settled: false,
+                });
                 nodes.len() - 1
             });
-            if total < reached[id].0 {
-                reached[id] = (total, Some((node, index)), false);
+            if total < reached[id].cost {
+                reached[id] = Reached {
+                    cost: total,
+                    from: Some((node, index)),
+                    settled: false,
+                };
                 queue.push(Reverse((total, id)));
             }
         }

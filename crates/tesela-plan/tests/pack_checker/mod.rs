@@ -1,6 +1,8 @@
 //! Re-derives the placement rules from the profile table and checks a packing and its certificate by plain recursion.
 //! Shares no code with the solver: neither `Layout` nor the plan crate's states are used here.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::BTreeMap;
 
 use tesela_model::layout::Instance;
