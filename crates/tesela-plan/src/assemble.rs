@@ -88,10 +88,13 @@ fn assignments(
     outcome: &Outcome<'_>,
     seats: &BTreeMap<Seat, Taken>,
 ) -> Vec<Assignment> {
+    let pods = whole_pods(seats);
     let mut merged: BTreeMap<Assignment, (u64, u64)> = BTreeMap::new();
-    for (seat, taken) in seats {
+    for ((seat, taken), (count, staying)) in seats.iter().zip(pods) {
+        if count == 0 {
+            continue;
+        }
         let workload = &input.demand.workloads[seat.workload];
-        let devices = u64::from(seat.devices.max(1));
         let entry = Assignment {
             workload: workload.key.name.clone(),
             kind: workload.key.kind.clone(),
@@ -112,8 +115,8 @@ fn assignments(
             reason: reasons::reason(input, &decisions[seat.workload], outcome, seat, taken),
         };
         let sums = merged.entry(entry).or_default();
-        sums.0 += taken.units / devices;
-        sums.1 += taken.staying / devices;
+        sums.0 += count;
+        sums.1 += staying;
     }
     for lost in &outcome.world.lost {
         let entry = reasons::kept_unseen(input, lost);
@@ -122,6 +125,34 @@ fn assignments(
         sums.1 += lost.pods;
     }
     merged.into_iter().map(|(entry, (count, staying))| Assignment { count, staying, ..entry }).collect()
+}
+
+/// Pods, and of them those that stay, of each seat. The devices of a pod may be of two kinds (a node with two
+/// products); such a pod is counted once, where more of its devices are.
+fn whole_pods(seats: &BTreeMap<Seat, Taken>) -> Vec<(u64, u64)> {
+    let mut groups: BTreeMap<(usize, &Option<String>, usize, u32), Vec<usize>> = BTreeMap::new();
+    for (i, seat) in seats.keys().enumerate() {
+        groups.entry((seat.workload, &seat.node, seat.index, seat.devices)).or_default().push(i);
+    }
+    let taken: Vec<&Taken> = seats.values().collect();
+    let mut pods = vec![(0, 0); seats.len()];
+    for ((_, _, _, devices), members) in groups {
+        let devices = u64::from(devices.max(1));
+        let share = |units: &dyn Fn(usize) -> u64| {
+            let total: u64 = members.iter().map(|&m| units(m)).sum();
+            let floors: u64 = members.iter().map(|&m| units(m) / devices).sum();
+            let mut order = members.clone();
+            order.sort_by_key(|&m| (std::cmp::Reverse(units(m) % devices), m));
+            let extra = usize::try_from(total / devices - floors).unwrap_or(0);
+            let rounded_up: Vec<usize> = order.into_iter().take(extra).collect();
+            move |m: usize, units: u64| units / devices + u64::from(rounded_up.contains(&m))
+        };
+        let (count, staying) = (share(&|m| taken[m].units), share(&|m| taken[m].staying));
+        for &m in &members {
+            pods[m] = (count(m, taken[m].units), staying(m, taken[m].staying));
+        }
+    }
+    pods
 }
 
 /// The value, where all are the same and known.

@@ -38,6 +38,19 @@ pub(crate) enum Order {
 /// The orders that are tried, until everything is seated.
 pub(crate) const ORDERS: [Order; 3] = [Order::LargestFirst, Order::PickyFirst, Order::HungryFirst];
 
+/// Which nodes are avoided, before anything else is weighed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Avoid {
+    /// None: nodes in use are filled first.
+    Nothing,
+    /// Nodes that many workloads may go to leave room for the picky when they come last.
+    Wanted,
+    /// Nodes with dear GPUs.
+    Dear,
+    /// One node.
+    Node(usize),
+}
+
 /// Pods of one workload that still need a seat.
 #[derive(Clone, Debug)]
 pub(crate) struct Seats {
@@ -58,6 +71,8 @@ pub(crate) struct Placer<'p, 'a> {
     pub(crate) decisions: &'p [Decision],
     pub(crate) world: World<'a>,
     pub(crate) pools: Pools,
+    /// For each node how much it is avoided; empty = not at all.
+    avoided: Vec<u64>,
     /// Nodes that satisfy a workload's constraints, by constraints: labels and taints do not change.
     eligible: BTreeMap<(NodeConstraints, Vec<String>), Rc<Vec<usize>>>,
 }
@@ -65,7 +80,33 @@ pub(crate) struct Placer<'p, 'a> {
 impl<'p, 'a> Placer<'p, 'a> {
     pub(crate) fn new(input: &'p PlanInput<'a>, decisions: &'p [Decision], world: World<'a>) -> Self {
         let pools = Pools::plan(input, decisions, &world);
-        Self { input, decisions, world, pools, eligible: BTreeMap::new() }
+        Self { input, decisions, world, pools, avoided: Vec::new(), eligible: BTreeMap::new() }
+    }
+
+    /// Avoids some nodes from now on.
+    pub(crate) fn avoid(&mut self, avoid: Avoid, seats: &[Seats]) {
+        let nodes = self.world.nodes.len();
+        self.avoided = match avoid {
+            Avoid::Nothing => Vec::new(),
+            Avoid::Node(node) => (0..nodes).map(|n| u64::from(n == node)).collect(),
+            Avoid::Dear => {
+                let dearest = |n: &NodeState<'_>| n.gpus.iter().map(|g| self.world.kinds[g.kind].weight).max();
+                self.world.nodes.iter().map(|n| dearest(n).unwrap_or(0)).collect()
+            }
+            Avoid::Wanted => {
+                let mut wanted = vec![0; nodes];
+                for seat in seats.iter().filter(|s| s.count > 0) {
+                    for &node in self.eligible(seat.workload).iter() {
+                        wanted[node] += seat.count;
+                    }
+                }
+                wanted
+            }
+        };
+    }
+
+    fn distaste(&self, node: usize) -> u64 {
+        self.avoided.get(node).copied().unwrap_or(0)
     }
 
     /// Places what it can; what is left over comes back.
@@ -205,7 +246,9 @@ impl<'p, 'a> Placer<'p, 'a> {
         match (&request.device, request.shared) {
             (GpuDevice::Gpu, false) => {
                 let mut placed = self.place_whole_as_offered(w, count, only);
-                placed += self.place_free_device(w, request, count - placed, only);
+                if !self.decisions[w].must_isolate {
+                    placed += self.place_free_device(w, request, count - placed, only);
+                }
                 placed + self.place_whole(w, count - placed, only)
             }
             (GpuDevice::Mig(profile), false) => {

@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tesela_model::demand::Holding;
+use tesela_model::demand::{Demand, Holding};
 use tesela_model::fleet::{Fleet, NodeOffer};
 use tesela_model::plan::Plan;
 
 use crate::assemble;
 use crate::decide::{Decision, decide_all};
 use crate::input::PlanInput;
-use crate::place::{Placer, Seats, Unseated};
+use crate::place::{Avoid, ORDERS, Order, Placer, Seats, Unseated};
 use crate::running;
 use crate::world::World;
 
@@ -21,29 +21,63 @@ const ASSUMED_GPUS_PER_NODE: u32 = 8;
 /// Beyond this many pods only the two main choices (move all that gain, move none) are compared, so that large
 /// fleets stay quick.
 const FINE_SEARCH_PODS: u64 = 4_000;
+/// Up to this many nodes, each in turn is tried as the last to be filled when something found no seat.
+const FEW_NODES: usize = 12;
 /// Workloads whose move is judged one by one.
 const FINE_SEARCH_WORKLOADS: usize = 48;
 
 /// Makes the plan. The same input gives the same plan.
 #[must_use]
 pub fn plan(input: &PlanInput<'_>) -> Plan {
-    let assumed;
-    let input = if input.fleet.nodes.is_empty() && input.fleet.buy.is_empty() && !input.fleet.has_nodes {
-        assumed = with_assumed_offer(input.fleet);
-        &PlanInput {
-            fleet: &assumed,
-            ..*input
-        }
-    } else {
-        input
-    };
+    let (fleet, demand) = (in_order(input.fleet), sorted_demand(input.demand));
+    let input = &PlanInput { fleet: &fleet, demand: &demand, ..*input };
     let decisions = decide_all(input.demand, &input.settings);
     let outcome = search(input, &decisions);
     assemble::plan(input, &decisions, &outcome)
 }
 
-fn with_assumed_offer(fleet: &Fleet) -> Fleet {
-    let offer = NodeOffer {
+/// The fleet in an order of its own, so that the order of the input does not matter, with hardware assumed where
+/// nothing is there and nothing may be bought.
+fn in_order(fleet: &Fleet) -> Fleet {
+    let mut fleet = fleet.clone();
+    if fleet.nodes.is_empty() && fleet.buy.is_empty() && !fleet.has_nodes {
+        fleet.buy.push(assumed_offer());
+    }
+    fleet.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    for node in &mut fleet.nodes {
+        node.taints.sort();
+        sort_holdings(&mut node.held_by_others);
+    }
+    fleet.buy.sort_by(|a, b| offer_key(a).cmp(&offer_key(b)));
+    fleet
+}
+
+fn offer_key(offer: &NodeOffer) -> impl Ord + '_ {
+    (&offer.product, offer.gpus_per_node, offer.max_nodes, offer.cpu, offer.memory, &offer.labels)
+}
+
+fn sorted_demand(demand: &Demand) -> Demand {
+    let mut demand = demand.clone();
+    demand.workloads.sort_by(|a, b| a.key.cmp(&b.key));
+    demand.tenants.sort_by(|a, b| a.name.cmp(&b.name));
+    for workload in &mut demand.workloads {
+        sort_holdings(&mut workload.running);
+    }
+    demand
+}
+
+fn sort_holdings(holdings: &mut [Holding]) {
+    for held in holdings.iter_mut() {
+        held.pods.sort();
+    }
+    holdings.sort_by(|a, b| {
+        let key = |h: &Holding| (h.node.clone(), h.resource.clone(), h.devices, h.pods.first().cloned());
+        key(a).cmp(&key(b))
+    });
+}
+
+fn assumed_offer() -> NodeOffer {
+    NodeOffer {
         product: ASSUMED_PRODUCT.to_owned(),
         gpus_per_node: ASSUMED_GPUS_PER_NODE,
         max_nodes: None,
@@ -51,10 +85,6 @@ fn with_assumed_offer(fleet: &Fleet) -> Fleet {
         memory: None,
         gpu_memory: None,
         labels: BTreeMap::new(),
-    };
-    Fleet {
-        buy: vec![offer],
-        ..fleet.clone()
     }
 }
 
@@ -135,7 +165,8 @@ fn attempt<'a>(
     }
 }
 
-/// Tries the standing order, and when something found no seat, orders that put the picky first.
+/// Tries the standing order, and when something found no seat, orders that put the picky first and ways to
+/// leave them room.
 fn place<'a>(
     input: &PlanInput<'a>,
     decisions: &[Decision],
@@ -144,32 +175,32 @@ fn place<'a>(
     moving: &BTreeSet<usize>,
 ) -> Outcome<'a> {
     let restarts = restarts(input, &world, moving);
-    let mut best: Option<Outcome<'a>> = None;
-    for order in crate::place::ORDERS {
+    let try_one = |order: Order, avoid: Avoid| {
         let mut placer = Placer::new(input, decisions, world.clone());
+        placer.avoid(avoid, seats);
         let unseated = placer.place_all(seats, order);
-        let outcome = Outcome {
-            world: placer.world,
-            unseated,
-            moving: moving.clone(),
-            restarts,
-        };
-        if best
-            .as_ref()
-            .is_none_or(|b| score(input, &outcome) < score(input, b))
-        {
-            best = Some(outcome);
-        }
-        if best.as_ref().is_some_and(|b| b.unseated.is_empty()) {
-            break;
+        Outcome { world: placer.world, unseated, moving: moving.clone(), restarts }
+    };
+    let mut best = try_one(Order::LargestFirst, Avoid::Nothing);
+    let pods: u64 = input.demand.workloads.iter().map(|w| w.count).sum();
+    let mut ways = vec![Avoid::Nothing];
+    if pods <= FINE_SEARCH_PODS {
+        ways.extend([Avoid::Wanted, Avoid::Dear]);
+        let few = world.nodes.len() <= FEW_NODES;
+        ways.extend((0..world.nodes.len()).filter(|_| few).map(Avoid::Node));
+    }
+    for avoid in ways {
+        for order in ORDERS {
+            if best.unseated.is_empty() {
+                return best;
+            }
+            let other = try_one(order, avoid);
+            if score(input, &other) < score(input, &best) {
+                best = other;
+            }
         }
     }
-    best.unwrap_or(Outcome {
-        world,
-        unseated: Vec::new(),
-        moving: moving.clone(),
-        restarts,
-    })
+    best
 }
 
 fn seats(input: &PlanInput<'_>, world: &World<'_>) -> Vec<Seats> {

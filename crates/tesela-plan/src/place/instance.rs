@@ -74,12 +74,12 @@ impl<'a> Placer<'_, 'a> {
         for &node in self.candidates(w, only).iter() {
             if let Some((means, kind)) = self.first_means(w, need, node, means) {
                 let weight = self.piece_weight(kind, need);
-                keyed.push((weight, !self.world.nodes[node].used(), means, node));
+                keyed.push((self.distaste(node), weight, !self.world.nodes[node].used(), means, node));
             }
         }
         keyed.sort_unstable();
         let mut placed = 0;
-        for (_, _, _, node) in keyed {
+        for (.., node) in keyed {
             while placed < count && self.room(w, node) > 0 && self.take_instance(w, need, node, means) {
                 self.took(w, node, 1);
                 placed += 1;

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use tesela_model::fleet::{Mode, Offer};
+use tesela_model::fleet::{Mode, Node, Offer};
 use tesela_model::quantity::Mib;
-use tesela_model::resource::GpuResource;
+use tesela_model::resource::{GpuDevice, GpuResource};
 
 use super::Placer;
 use crate::decide::{Decision, Shape, ShareNeed};
@@ -162,13 +162,13 @@ impl<'a> Placer<'_, 'a> {
 
     /// Nodes that share so already, then those offered so, then the ones with the fewest GPUs: all GPUs of a node
     /// are shared alike.
-    fn share_rank(&self, node: usize, sharing: &Sharing) -> (bool, bool, u64, usize) {
+    fn share_rank(&self, node: usize, sharing: &Sharing) -> (u64, bool, bool, u64, usize) {
         let state = &self.world.nodes[node];
         let open = state.full.is_some();
         let same = state.gpus.iter().any(|g| offered(g, sharing.mode) == Some(sharing.replicas));
         let full: Vec<_> = state.gpus.iter().filter(|g| matches!(g.content, Content::Full(_))).collect();
         let weight = full.iter().map(|g| self.world.kinds[g.kind].weight).sum::<u64>();
-        (!open, !same, weight, full.len())
+        (self.distaste(node), !open, !same, weight, full.len())
     }
 }
 
@@ -214,16 +214,26 @@ impl NodeState<'_> {
         w: usize,
     ) -> bool {
         let Source::Exists(node) = self.source else { return false };
-        let shared_name = self.renamed == request.shared;
-        let offers_today = match &self.full {
+        let named = node.gpus.iter().any(|g| named_so(&g.offer, request, self.renamed));
+        named && self.still_as_offered(node, request) && self.seat_new(request, devices, w)
+    }
+
+    /// Whether whole GPUs and their shares are under the plan what they are today.
+    fn still_as_offered(&self, node: &Node, request: &GpuResource) -> bool {
+        match &self.full {
             None => true,
-            Some(Full::Whole) => !request.shared,
-            Some(Full::Shared(s)) => shared_name && s.tenant.is_none(),
-        };
-        if !offers_today || !node.gpus.iter().any(|g| named_so(&g.offer, request, self.renamed)) {
-            return false;
+            _ if request.device != GpuDevice::Gpu => true,
+            Some(Full::Whole) => false,
+            Some(Full::Shared(s)) => {
+                s.tenant.is_none()
+                    && node.gpus.iter().all(|g| match g.offer {
+                        Offer::TimeSliced { replicas } => (s.mode, s.replicas) == (Mode::TimeSliced, replicas),
+                        Offer::Mps { replicas } => (s.mode, s.replicas) == (Mode::Mps, replicas),
+                        Offer::Exclusive => false,
+                        Offer::Mig { .. } => true,
+                    })
+            }
         }
-        self.seat_new(request, devices, w)
     }
 }
 

@@ -62,7 +62,8 @@ impl<'a> Placer<'_, 'a> {
         let state = &self.world.nodes[node];
         let first = &state.gpus[free[0]];
         let changes = free[..gpus].iter().filter(|&&g| !is_offered_whole(&state.gpus[g])).count();
-        (!state.used(), changes > 0, self.world.kinds[first.kind].weight, free.len(), changes)
+        let weight = self.world.kinds[first.kind].weight;
+        (self.distaste(node), !state.used(), changes > 0, weight, free.len(), changes)
     }
 
     /// Slots that can be used whole, the ones that need no change and disturb nobody first.

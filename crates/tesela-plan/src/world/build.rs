@@ -129,8 +129,9 @@ impl<'a> World<'a> {
                 }
             }
         }
-        // Those who stay first: where seats are guessed, a leaver must not be laid onto a seat that is kept.
-        for staying in [true, false] {
+        // Those who stay first, and of them those whose place is known: where seats are guessed, nobody must be
+        // laid onto a seat that another keeps.
+        for round in [Round::StaysAtKnownPlace, Round::Stays, Round::Leaves] {
             for (w, workload) in input.demand.workloads.iter().enumerate() {
                 let mut room = workload.count;
                 for held in &workload.running {
@@ -139,11 +140,17 @@ impl<'a> World<'a> {
                     for pod in &held.pods {
                         let stay = keep && room > 0;
                         room -= u64::from(stay);
-                        match (node, stay == staying, stay) {
-                            (_, false, _) | (None, _, false) => {}
-                            (Some(node), _, true) => self.keep(node, w, workload, held),
-                            (Some(node), _, false) => self.nodes[node].lay_leaver(held, pod),
-                            (None, _, true) => {
+                        let due = match (stay, held.place.is_some()) {
+                            (true, true) => Round::StaysAtKnownPlace,
+                            (true, false) => Round::Stays,
+                            (false, _) => Round::Leaves,
+                        };
+                        match (node, stay) {
+                            _ if due != round => {}
+                            (None, false) => {}
+                            (Some(node), true) => self.keep(node, w, workload, held),
+                            (Some(node), false) => self.nodes[node].lay_leaver(held, pod),
+                            (None, true) => {
                                 let reason = format!("runs on node {}, which is not in the input", held.node);
                                 self.lost.push(lost(w, held, reason));
                             }
@@ -163,11 +170,19 @@ impl<'a> World<'a> {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    StaysAtKnownPlace,
+    Stays,
+    Leaves,
+}
+
 impl NodeState<'_> {
     /// Seats one pod that runs here.
     fn seat(&mut self, held: &Holding, owner: Owner) -> Result<(), String> {
         let wanted = held.place.as_ref().map(|p| (p.gpu.as_str(), p.start));
-        if self.seat_devices(&held.resource, held.devices, wanted, owner, 1) {
+        let mut seat = |wanted| self.seat_devices(&held.resource, held.devices, wanted, owner, 1);
+        if seat(wanted) || wanted.is_some() && seat(None) {
             return Ok(());
         }
         Err(format!(

@@ -22,7 +22,7 @@ use tesela_model::fleet::{Fleet, Gpu, MigStrategy, Mode, Node, Offer};
 use tesela_model::layout::{Instance, Layout};
 use tesela_model::origin::{Known, Origin};
 use tesela_model::price::PriceBook;
-use tesela_model::product::{Product, ProductTable};
+use tesela_model::product::{Product, ProductTable, ProfileName};
 use tesela_model::quantity::{Bytes, Mib, MilliCpu};
 use tesela_model::resource::GpuResource;
 use tesela_plan::input::{PlanInput, Settings};
@@ -228,12 +228,14 @@ impl NodeSeed {
             }),
             (7..=10, Some(table)) => {
                 node.mig_strategy = MigStrategy::Mixed;
-                set_offers(&mut node, |i| self.mig(self.cut(table, i)));
+                // The device plugin shares a resource of a node alike on all its GPUs.
+                let shared = self.cut(table, 0).first().map(|i| i.profile.clone());
+                set_offers(&mut node, |i| self.mig(self.cut(table, i), shared.as_ref()));
             }
             (11, Some(table)) => {
                 node.mig_strategy = MigStrategy::Single;
                 let alike = self.alike(table);
-                set_offers(&mut node, |_| self.mig(alike.clone()));
+                set_offers(&mut node, |_| self.mig(alike.clone(), None));
             }
             _ => {}
         }
@@ -260,12 +262,10 @@ impl NodeSeed {
         node
     }
 
-    fn mig(&self, instances: Vec<Instance>) -> Offer {
-        let first = instances.first().filter(|_| self.mig_replicas && self.offer == 7);
-        let replicas = first
-            .map(|i| (i.profile.clone(), self.replicas))
-            .into_iter()
-            .collect();
+    fn mig(&self, instances: Vec<Instance>, shared: Option<&ProfileName>) -> Offer {
+        let shared = shared.filter(|_| self.mig_replicas && self.offer == 7);
+        let shared = shared.filter(|profile| instances.iter().any(|i| i.profile == **profile));
+        let replicas = shared.map(|profile| (profile.clone(), self.replicas)).into_iter().collect();
         let origin = if self.named {
             Origin::Measured
         } else {

@@ -1,0 +1,162 @@
+//! What must hold of every plan, on random small fleets and demands.
+
+mod builders;
+mod carried_out;
+#[path = "strategies/mod.rs"]
+mod strategies;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use carried_out::carried_out;
+use proptest::prelude::*;
+use strategies::{Case, case, grown_case};
+use tesela_model::demand::TenantClass;
+use tesela_model::fleet::{Mode, Offer};
+use tesela_model::plan::Plan;
+use tesela_plan::input::PlanInput;
+use tesela_plan::plan;
+
+fn bytes(plan: &Plan) -> String {
+    serde_json::to_string_pretty(plan).unwrap()
+}
+
+/// A case in few lines, for a person to read when a property fails.
+fn brief(case: &Case) -> String {
+    let mut text = String::new();
+    for n in &case.fleet.nodes {
+        let offers: Vec<String> = n
+            .gpus
+            .iter()
+            .map(|g| match &g.offer {
+                Offer::Mig { instances, replicas, origin } => {
+                    let cuts: Vec<String> = instances.iter().map(|i| format!("{}@{}", i.profile, i.start)).collect();
+                    format!("mig[{} {replicas:?} {origin}]", cuts.join(" "))
+                }
+                other => format!("{other:?}"),
+            })
+            .collect();
+        let others: Vec<String> =
+            n.held_by_others.iter().map(|h| format!("{}x{}x{}", h.pods.len(), h.devices, h.resource)).collect();
+        text += &format!(
+            "node {} {} open={} unusable={:?} cpu={:?} mem={:?} taken={} {:?} renamed={} uuid={} taints={:?} zone={:?} {} others={others:?}\n",
+            n.name, n.gpus[0].product, n.schedulable, n.unusable, n.cpu, n.memory, n.cpu_taken, n.mig_strategy,
+            n.shares_renamed, n.gpus[0].uuid.is_some(), n.taints.iter().map(|t| &t.key).collect::<Vec<_>>(),
+            n.labels.get("zone"), offers.join(" | ")
+        );
+    }
+    text += &format!("buy {:?} headroom {}\n", case.fleet.buy.iter().map(|b| (&b.product, b.gpus_per_node, b.max_nodes)).collect::<Vec<_>>(), case.fleet.headroom_nodes);
+    for w in &case.demand.workloads {
+        let class = case.demand.tenants.iter().find(|t| t.name == w.tenant).map(|t| t.class);
+        let running: Vec<String> = w
+            .running
+            .iter()
+            .map(|h| format!("{}:{}x{}x{}@{:?}", h.node, h.pods.len(), h.devices, h.resource, h.place.as_ref().map(|p| (&p.gpu, p.start))))
+            .collect();
+        text += &format!(
+            "{} {class:?} count={} gpus={} same={} cpu={} mem={} need={:?} iso={:?} slo={} duty={:?} mode={:?} products={:?} prio={} movable={} max={:?} inter={:?} req={:?} running={running:?} tol={} sel={:?} aff={:?}\n",
+            w.key, w.count, w.gpus, w.same_node, w.cpu, w.memory, w.gpu_memory.map(|m| m.value), w.isolation.map(|i| i.value),
+            w.slo.is_some(), w.duty.map(|d| d.value.as_permille()), w.mode, w.products, w.priority, w.movable, w.max_per_node,
+            w.interactive.map(|i| i.value), w.request.as_ref().map(ToString::to_string), w.constraints.tolerations.len(),
+            w.constraints.node_selector, w.constraints.affinity
+        );
+    }
+    text
+}
+
+/// Unmet pods from the highest priority down.
+fn unmet(case: &Case, plan: &Plan) -> Vec<u64> {
+    let mut levels: BTreeMap<Reverse<i32>, u64> =
+        case.demand.workloads.iter().map(|w| (Reverse(w.priority), 0)).collect();
+    for left in &plan.unmet {
+        let w = case
+            .demand
+            .workloads
+            .iter()
+            .find(|w| w.key.name == left.workload && w.key.namespace == left.namespace)
+            .unwrap();
+        *levels.get_mut(&Reverse(w.priority)).unwrap() += left.count;
+    }
+    levels.into_values().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn assignments_and_unmet_are_the_demand(case in case()) {
+        let plan = plan(&case.input());
+        for w in &case.demand.workloads {
+            let assigned: u64 = plan.assignments.iter()
+                .filter(|a| (&a.workload, &a.namespace) == (&w.key.name, &w.key.namespace))
+                .map(|a| a.count).sum();
+            let left: u64 = plan.unmet.iter()
+                .filter(|u| (&u.workload, &u.namespace) == (&w.key.name, &w.key.namespace))
+                .map(|u| u.count).sum();
+            prop_assert_eq!(assigned + left, w.count, "{}\n{}\n{:?}", w.key, brief(&case), plan.assignments);
+        }
+    }
+
+    #[test]
+    fn the_same_input_gives_the_same_bytes_in_any_order(case in case(), by in 0..7usize) {
+        let once = bytes(&plan(&case.input()));
+        prop_assert_eq!(&once, &bytes(&plan(&case.input())));
+        prop_assert_eq!(&once, &bytes(&plan(&case.shuffled(by).input())));
+    }
+
+    #[test]
+    fn more_gpus_never_make_a_plan_worse((before, after) in grown_case()) {
+        let (small, large) = (plan(&before.input()), plan(&after.input()));
+        prop_assert!(unmet(&after, &large) <= unmet(&before, &small),
+            "unmet {:?} became {:?}\n{}\n{:?}\n{:?}", unmet(&before, &small), unmet(&after, &large), brief(&after), small.assignments, large.assignments);
+    }
+
+    #[test]
+    fn a_carried_out_plan_changes_nothing(case in case()) {
+        // Hardware that is bought is not there to be looked at again.
+        let mut case = case;
+        case.fleet.buy.clear();
+        let first = plan(&case.input());
+        let (fleet, demand) = carried_out(&case.fleet, &case.demand, &first);
+        let input = PlanInput { fleet: &fleet, demand: &demand, ..case.input() };
+        let second = plan(&input);
+        let told = || format!("{}\n{:?}\n{:?}", brief(&case), first.assignments, second.assignments);
+        prop_assert_eq!(&second.unmet, &first.unmet, "{}", told());
+        prop_assert!(second.changes.is_empty(), "{:?}\n{}", second.changes, told());
+        prop_assert_eq!(second.summary.restarts, 0, "{}", told());
+        for a in &second.assignments {
+            prop_assert_eq!(a.staying, a.count, "{} on {:?}", a.workload, a.node);
+        }
+    }
+
+    #[test]
+    fn a_regulated_tenant_shares_nothing_below_an_instance(case in case()) {
+        let plan = plan(&case.input());
+        let regulated: BTreeSet<&str> = case.demand.tenants.iter()
+            .filter(|t| t.class == TenantClass::Regulated).map(|t| t.name.as_str()).collect();
+        for a in plan.assignments.iter().filter(|a| regulated.contains(a.tenant.as_str()) && a.staying < a.count) {
+            prop_assert!(a.replicas.is_none() && matches!(a.mode, Mode::Exclusive | Mode::Mig), "{:?}\n{}", a, brief(&case));
+        }
+    }
+
+    #[test]
+    fn work_of_unknown_need_keeps_what_it_holds(case in case()) {
+        let plan = plan(&case.input());
+        for w in &case.demand.workloads {
+            let regulated = case.demand.tenants.iter().any(|t| t.name == w.tenant && t.class == TenantClass::Regulated);
+            let says = w.gpu_memory.is_some() || w.mode.is_some() || w.profile.is_some() || w.isolation.is_some();
+            if says || regulated || w.request.is_none() {
+                continue;
+            }
+            for held in &w.running {
+                let kept: u64 = plan.assignments.iter()
+                    .filter(|a| (&a.workload, &a.namespace) == (&w.key.name, &w.key.namespace))
+                    .filter(|a| a.node.as_ref() == Some(&held.node) && a.resource == held.resource)
+                    .map(|a| a.staying).sum();
+                let held: u64 = w.running.iter().filter(|h| (&h.node, &h.resource) == (&held.node, &held.resource))
+                    .map(|h| h.pods.len() as u64).sum();
+                prop_assert!(kept >= held.min(w.count), "{} keeps {} of {}\n{}\n{:?}", w.key, kept, held, brief(&case), plan.assignments);
+            }
+        }
+    }
+}
