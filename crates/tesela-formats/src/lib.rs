@@ -3,10 +3,12 @@
 pub mod de;
 pub mod device_plugin;
 pub mod diagnostic;
+pub mod documents;
 pub mod emit;
 pub mod lint;
 pub mod mig_parted;
 pub mod reading;
+pub mod schema;
 pub mod sniff;
 pub mod source;
 pub mod tree;

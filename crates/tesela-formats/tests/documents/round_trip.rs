@@ -1,0 +1,1 @@
+//! What `write_demand` writes reads back as what it was written from.
