@@ -136,7 +136,10 @@ impl<'a> Check<'a> {
             (_, Err(QuantityError::Negative(_))) => {
                 ("number-range", "is negative; it must be 0 or more".to_owned(), "write 0 or more")
             }
-            ("" | "m", Err(_)) => ("invalid-value", "is no number of cores".to_owned(), CPU_FIX),
+            (_, Err(QuantityError::Malformed(_))) => ("invalid-value", "is no number of cores".to_owned(), CPU_FIX),
+            _ if !text.contains(|c: char| c.is_ascii_digit()) => {
+                ("invalid-value", "is no number of cores".to_owned(), CPU_FIX)
+            }
             (unit, _) => ("unknown-unit", format!("has the unit `{}`, which is none of CPU", shown(unit)), CPU_FIX),
         };
         self.error(written.at, rule, &text, format!("`cpu: {}` {message}", shown(&text)), fix);

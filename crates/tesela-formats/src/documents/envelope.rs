@@ -55,7 +55,7 @@ impl DocumentKind {
         let text = version.as_text().unwrap_or_default();
         if text != API_VERSION {
             let message = format!("`apiVersion: {}` is none of ours", shown(text));
-            let kubernetes = text == "v1" || text.ends_with("/v1");
+            let kubernetes = !text.starts_with("tesela") && (text == "v1" || text.contains("/v"));
             let fix = if kubernetes {
                 "this looks like a Kubernetes object; for a cluster's state give what `kubectl get nodes,pods -A -o json` prints".to_owned()
             } else {

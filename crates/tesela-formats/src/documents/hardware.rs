@@ -52,7 +52,7 @@ pub(super) fn candidates(table: &ProductTable, text: &str) -> String {
             let begun = text.to_lowercase();
             let begin = |id: &&&str| !begun.is_empty() && id.starts_with(&begun);
             let all: Vec<String> = ids.iter().filter(begin).map(|id| format!("`{id}`")).collect();
-            if all.is_empty() { String::new() } else { format!("did you mean {}? ", all.join(" or ")) }
+            if all.is_empty() { String::new() } else { format!("did you mean {}? ", all.join(", ")) }
         },
         |near| format!("did you mean `{near}`? "),
     );

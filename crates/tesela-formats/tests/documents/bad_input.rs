@@ -127,6 +127,7 @@ fn names_that_stand_twice() {
         fleet("nodes: [{namePrefix: n, count: 2, gpus: [{product: a30-24gb, uuid: GPU-1}]}]\n"),
         fleet("namespaces: [a, b, a]\n"),
         demand("workloads: [{name: a, namespace: x}, {name: a, namespace: y}, {name: a, namespace: x, kind: Deployment}]\n"),
+        demand("workloads: [{name: a, namespace: x}, {name: a, namespace: x, kind: Job}]\n"),
         demand("tenants: [{name: t}, {name: t}]\n"),
         demand("tenants: [{name: t, namespaces: [x]}, {name: u, namespaces: [y, x]}]\n"),
         prices("currency: EUR\nprices: [{product: a30-24gb, gpuHour: 1}, {product: NVIDIA A30, gpuHour: 2}]\n"),

@@ -86,25 +86,25 @@ fn tenant(check: &mut Check<'_>, entry: &WorkloadEntry, tenants: &Tenants) {
         && written.value != owner.name
     {
         let this = (written.at, format!("tenant: {}", written.value));
-        let other = (owner.at, format!("namespace {} of tenant {}", entry.namespace.value, owner.name));
-        let why = "a namespace belongs to one tenant";
-        check.contradiction(this, other, why, "remove `tenant` here, or move the namespace to that tenant");
+        let other = (owner.at, format!("namespaces: [{}]", entry.namespace.value));
+        let why = format!("namespace {} belongs to tenant {}", entry.namespace.value, owner.name);
+        check.contradiction(this, other, &why, "remove `tenant` here, or move the namespace to that tenant");
         return;
     }
     let owner = owner.or_else(|| tenants.named(&entry.tenant.as_ref()?.value));
     let Some((name, regulated)) = owner.and_then(|owner| Some((owner.name, owner.regulated?))) else { return };
-    let other = || (regulated, format!("class: regulated of tenant {name}"));
+    let other = || (regulated, "class: regulated");
     if let Some(mode) = entry.mode.as_ref().filter(|m| matches!(m.value, Mode::TimeSliced | Mode::Mps)) {
-        let why = "a regulated tenant shares no GPU below an instance";
-        check.contradiction((mode.at, mode_text(mode)), other(), why, "write `mode: mig` or `mode: exclusive`");
+        let why = format!("{name} is a regulated tenant and shares no GPU below an instance");
+        check.contradiction((mode.at, mode_text(mode)), other(), &why, "write `mode: mig` or `mode: exclusive`");
     }
     // A guess or an observation below the promise is raised by the plan; only a person's word contradicts it.
     if let Some(isolation) = entry.isolation.as_ref().filter(|i| i.value.origin == Origin::Given) {
         let need = isolation.value.value.value;
         if need < Isolation::Instance {
             let this = (isolation.at, format!("isolation: {need}"));
-            let why = "a regulated tenant needs at least `instance`";
-            check.contradiction(this, other(), why, "write `isolation: instance`, or remove the line");
+            let why = format!("{name} is a regulated tenant and needs at least `instance`");
+            check.contradiction(this, other(), &why, "write `isolation: instance`, or remove the line");
         }
     }
 }

@@ -25,18 +25,24 @@ pub(in crate::documents) fn read(
 ) -> Result<DemandDocument, Diagnostics> {
     let mut check = Check::new(file);
     let tenants = Tenants::read(&mut check, &spec.tenants);
-    let mut keys: BTreeMap<(&str, &str), Vec<(&str, Span)>> = BTreeMap::new();
+    let mut keys: BTreeMap<(&str, &str), Vec<(&str, bool, Span)>> = BTreeMap::new();
     let mut workloads = Vec::new();
     for entry in &spec.workloads {
         let entry = &entry.value;
         let kind = entry.kind.as_ref().map_or(DEFAULT_KIND, |kind| &kind.value);
         let known = keys.entry((&entry.namespace.value, &entry.name.value)).or_default();
-        match known.iter().find(|(other, _)| *other == kind) {
-            Some((_, first)) => {
-                let name = format!("{kind}/{}/{}", entry.namespace.value, entry.name.value);
-                check.duplicate("the workload", &name, *first, entry.name.at);
+        let kind_written = entry.kind.is_some();
+        let name = || format!("{kind}/{}/{}", entry.namespace.value, entry.name.value);
+        match known.iter().find(|(other, written, _)| *other == kind || !written || !kind_written) {
+            Some((other, _, first)) if *other == kind => {
+                check.duplicate("the workload", &name(), *first, entry.name.at);
             }
-            None => known.push((kind, entry.name.at)),
+            // Without a kind the one that was observed is meant, and that may be either.
+            Some((_, _, first)) => {
+                let message = format!("`{}` may be the workload of line {first}: one of the two has no `kind`", name());
+                check.error(entry.name.at, "duplicate-name", &name(), message, "write `kind` for both");
+            }
+            None => known.push((kind, kind_written, entry.name.at)),
         }
         let edit = workload(&mut check, entry, table);
         contradictions(&mut check, entry, &edit, &tenants);

@@ -12,7 +12,7 @@ use super::FleetDocument;
 use super::wire::{FleetSpec, GpuEntry, InstanceEntry, NodeEntry, Offer as OfferEntry};
 use crate::diagnostic::{Diagnostics, shown};
 use crate::documents::check::{Check, MOST_GPUS, MOST_MEMORY};
-use crate::documents::hardware::{Hardware, candidates};
+use crate::documents::hardware::Hardware;
 use crate::documents::name::NameRule;
 use crate::documents::scalar::Memory;
 use crate::source::{Located, Span};
@@ -294,7 +294,7 @@ impl<'a> Reader<'a> {
             (Hardware::Foreign(_), None) => {
                 let text = &product.value;
                 let message = format!("the table has no product `{}`, and `gpuMemory` is missing", shown(text));
-                let fix = format!("add `gpuMemory: 24Gi` (with its real memory); or {}", candidates(table, text));
+                let fix = "add `gpuMemory:` with the memory of one GPU, such as 24Gi; it is then a GPU without MIG";
                 self.check.error(product.at, "unknown-product", text, message, fix);
                 None
             }
