@@ -1,0 +1,383 @@
+# Functions that the steps of this folder use. Sourced by them, not run by itself.
+#
+# DRY_RUN=1       print each changing command instead of running it
+# WAIT_SECONDS    how long to wait for a node or a roll-out (default 1800)
+# EVICT_SECONDS   how long to try an eviction that a PodDisruptionBudget refuses (default 600)
+set -euo pipefail
+
+WAIT_SECONDS=${WAIT_SECONDS:-1800}
+EVICT_SECONDS=${EVICT_SECONDS:-600}
+DRY_RUN=${DRY_RUN:-0}
+
+say() { printf '%s\n' "$*" >&2; }
+stop() { printf 'STOP: %s\n' "$*" >&2; exit 1; }
+
+# Runs a command that changes something, or prints it.
+change() {
+  if [ "$DRY_RUN" = 1 ]; then
+    { printf 'would run:'; printf ' %q' "$@"; printf '\n'; } >&2
+  else
+    "$@"
+  fi
+}
+
+# has LIST ITEM: whether a line of LIST is ITEM.
+has() {
+  case $'\n'"$1"$'\n' in *$'\n'"$2"$'\n'*) return 0 ;; *) return 1 ;; esac
+}
+
+# label NODE KEY: the value of a node's label; empty when absent.
+label() {
+  kubectl get node "$1" -o "go-template={{with .metadata.labels}}{{with index . \"$2\"}}{{.}}{{end}}{{end}}"
+}
+
+# annotation NODE KEY: the value of a node's annotation; empty when absent.
+annotation() {
+  kubectl get node "$1" -o "go-template={{with .metadata.annotations}}{{with index . \"$2\"}}{{.}}{{end}}{{end}}"
+}
+
+# expect_label NODE KEY TODAY NEW: stops when the label is neither what the plan saw nor what it becomes.
+expect_label() {
+  local now
+  now=$(label "$1" "$2")
+  if [ "$now" != "$3" ] && [ "$now" != "$4" ]; then
+    stop "node $1: label $2 is '$now'; the plan saw '$3'. The cluster has changed since: plan again."
+  fi
+}
+
+# set_label NODE KEY VALUE: an empty value removes the label.
+set_label() {
+  if [ -n "$3" ]; then
+    change kubectl label node "$1" "$2=$3" --overwrite
+  else
+    change kubectl label node "$1" "$2-"
+  fi
+}
+
+# join_pool NODE POOL: sets tesela.dev/pool and keeps the former value for leave_pool.
+join_pool() {
+  local now
+  now=$(label "$1" tesela.dev/pool)
+  if [ "$now" = "$2" ]; then return; fi
+  if [ -n "$now" ]; then change kubectl annotate node "$1" "tesela.dev/pool-before=$now" --overwrite; fi
+  set_label "$1" tesela.dev/pool "$2"
+}
+
+# leave_pool NODE: puts tesela.dev/pool back.
+leave_pool() {
+  local before
+  before=$(annotation "$1" tesela.dev/pool-before)
+  set_label "$1" tesela.dev/pool "$before"
+  if [ -n "$before" ]; then change kubectl annotate node "$1" tesela.dev/pool-before-; fi
+}
+
+# gpu_pods ARGS...: the pods that `kubectl get pods ARGS` finds, that have not ended and that request GPUs, one
+# per line: namespace, name, owner, resources.
+gpu_pods() {
+  local template namespace name kind owner hash resources resource found
+  template='{{range .items}}{{.metadata.namespace}} {{.metadata.name}}'
+  template+='{{$kind := "Pod"}}{{$owner := .metadata.name}}{{range .metadata.ownerReferences}}{{if .controller}}{{$kind = .kind}}{{$owner = .name}}{{end}}{{end}}'
+  template+=' {{$kind}} {{$owner}}'
+  template+='{{$hash := "-"}}{{with .metadata.labels}}{{with index . "pod-template-hash"}}{{$hash = .}}{{end}}{{end}} {{$hash}}'
+  template+='{{range .spec.initContainers}}{{with .resources}}{{with .limits}}{{range $name, $n := .}} {{$name}}{{end}}{{end}}{{end}}{{end}}'
+  template+='{{range .spec.containers}}{{with .resources}}{{with .limits}}{{range $name, $n := .}} {{$name}}{{end}}{{end}}{{end}}{{end}}'
+  template+='{{"\n"}}{{end}}'
+  kubectl get pods "$@" -o "go-template=$template" | while read -r namespace name kind owner hash resources; do
+    found=''
+    for resource in $resources; do
+      case $resource in nvidia.com/gpu | nvidia.com/gpu.* | nvidia.com/mig-*) found="$found $resource" ;; esac
+    done
+    if [ -z "$found" ]; then continue; fi
+    if [ "$kind" = ReplicaSet ] && [ "$hash" != - ]; then owner=${owner%"-$hash"}; fi
+    printf '%s %s %s%s\n' "$namespace" "$name" "$owner" "$found"
+  done
+}
+
+# pods_of_node NODE: gpu_pods of one node, the GPU stack's own left out.
+pods_of_node() {
+  gpu_pods --all-namespaces --field-selector "spec.nodeName=$1,status.phase!=Succeeded,status.phase!=Failed" |
+    while read -r line; do
+      if [ "${line%% *}" != "$STACK_NAMESPACE" ]; then printf '%s\n' "$line"; fi
+    done
+}
+
+# check_pods NODE PODS WORKLOADS KEEPS: stops when a GPU pod of the node is none that the plan names.
+check_pods() {
+  local live namespace name owner resources
+  live=$(pods_of_node "$1")
+  while read -r namespace name owner resources; do
+    if [ -z "$namespace" ]; then continue; fi
+    if has "$2" "$namespace/$name" || has "$3" "$namespace/$owner" || has "$4" "$namespace/$owner"; then continue; fi
+    stop "node $1: pod $namespace/$name ($resources) is not in the plan for this step. It came later: plan again."
+  done <<<"$live"
+}
+
+# fence NODE: cordons it, unless somebody has; unfence undoes only our own cordon. A cordon and no taint,
+# because DaemonSets tolerate a cordon: the GPU stack's own pods must be able to come back.
+fence() {
+  local cordoned
+  cordoned=$(kubectl get node "$1" -o 'go-template={{if .spec.unschedulable}}yes{{end}}')
+  if [ "$cordoned" = yes ]; then
+    say "node $1 is cordoned already and stays so"
+    return
+  fi
+  change kubectl annotate node "$1" tesela.dev/cordoned=yes --overwrite
+  change kubectl cordon "$1"
+}
+
+unfence() {
+  if [ "$(annotation "$1" tesela.dev/cordoned)" != yes ]; then return; fi
+  change kubectl uncordon "$1"
+  change kubectl annotate node "$1" tesela.dev/cordoned-
+}
+
+# evict NAMESPACE POD: through the eviction API, so that PodDisruptionBudgets hold; waits until it is gone.
+evict() {
+  local body deadline
+  body=$(printf '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"%s","namespace":"%s"}}' "$2" "$1")
+  if [ "$DRY_RUN" = 1 ]; then
+    say "would evict: $1/$2"
+    return
+  fi
+  deadline=$((SECONDS + EVICT_SECONDS))
+  until printf '%s' "$body" | kubectl create --raw "/api/v1/namespaces/$1/pods/$2/eviction" -f - >/dev/null; do
+    if [ -z "$(kubectl get pod "$2" -n "$1" --ignore-not-found -o name)" ]; then return; fi
+    if [ "$SECONDS" -ge "$deadline" ]; then
+      stop "pod $1/$2 could not be evicted in $EVICT_SECONDS s; look at its PodDisruptionBudget"
+    fi
+    sleep 5
+  done
+  say "evicted $1/$2"
+  kubectl wait --for=delete "pod/$2" -n "$1" --timeout="${EVICT_SECONDS}s" >/dev/null ||
+    stop "pod $1/$2 was evicted and is still there after $EVICT_SECONDS s"
+}
+
+# evict_from NODE PODS WORKLOADS: the named pods, and all pods of the named workloads, of this node.
+evict_from() {
+  local live namespace name owner resources
+  live=$(pods_of_node "$1")
+  while read -r namespace name owner resources; do
+    if [ -z "$namespace" ]; then continue; fi
+    if has "$2" "$namespace/$name" || has "$3" "$namespace/$owner"; then evict "$namespace" "$name" </dev/null; fi
+  done <<<"$live"
+}
+
+# evict_holders NODE RESOURCES: every pod of the node that requests one of the resources.
+evict_holders() {
+  local live namespace name owner resources resource
+  live=$(pods_of_node "$1")
+  while read -r namespace name owner resources; do
+    for resource in $resources; do
+      if has "$2" "$resource"; then
+        evict "$namespace" "$name" </dev/null
+        break
+      fi
+    done
+  done <<<"$live"
+}
+
+# allocatable NODE: its GPU resources as `name=amount`, sorted, those of amount 0 left out: a name that is no
+# longer offered stays in the node's status with 0.
+allocatable() {
+  kubectl get node "$1" -o 'go-template={{range $k, $v := .status.allocatable}}{{$k}}={{$v}}{{"\n"}}{{end}}' |
+    while read -r line; do
+      case $line in
+        *=0) ;;
+        nvidia.com/gpu=* | nvidia.com/gpu.* | nvidia.com/mig-*) printf '%s\n' "$line" ;;
+      esac
+    done | LC_ALL=C sort
+}
+
+# check_node NODE EXPECTED MIG PLUGIN: whether the node offers what it shall. Empty MIG or PLUGIN = not asked.
+# The state label has no generation and may be of the request before, so the resources must agree too.
+check_node() {
+  local found ok=0 state
+  found=$(allocatable "$1")
+  if [ "$found" != "$2" ]; then
+    say "node $1 offers: $(printf '%s' "$found" | tr '\n' ' ')"
+    say "  expected:    $(printf '%s' "$2" | tr '\n' ' ')"
+    ok=1
+  fi
+  if [ -n "$3" ]; then
+    state=$(label "$1" nvidia.com/mig.config.state)
+    if [ "$(label "$1" nvidia.com/mig.config)" != "$3" ]; then say "node $1: nvidia.com/mig.config is not '$3'"; ok=1; fi
+    if [ "$state" != success ]; then say "node $1: nvidia.com/mig.config.state is '$state'"; ok=1; fi
+  fi
+  if [ -n "$4" ] && [ "$(label "$1" nvidia.com/device-plugin.config)" != "$4" ]; then
+    say "node $1: nvidia.com/device-plugin.config is not '$4'"
+    ok=1
+  fi
+  return "$ok"
+}
+
+# wait_node: check_node until it holds.
+wait_node() {
+  local deadline=$((SECONDS + WAIT_SECONDS))
+  if [ "$DRY_RUN" = 1 ]; then return; fi
+  until check_node "$@" 2>/dev/null; do
+    if [ "$SECONDS" -ge "$deadline" ]; then
+      check_node "$@" || true
+      stop "node $1 is not as expected after $WAIT_SECONDS s. It stays fenced; ./undo.sh takes it back."
+    fi
+    sleep 10
+  done
+}
+
+# wait_mig NODE VALUE: until the state of this request is success.
+wait_mig() {
+  local deadline=$((SECONDS + WAIT_SECONDS))
+  if [ "$DRY_RUN" = 1 ]; then return; fi
+  # The manager answers a new value with `pending`; before that the state is the former request's.
+  sleep 10
+  until [ "$(label "$1" nvidia.com/mig.config)" = "$2" ] && [ "$(label "$1" nvidia.com/mig.config.state)" = success ]; do
+    if [ "$SECONDS" -ge "$deadline" ]; then
+      stop "node $1: nvidia.com/mig.config.state is '$(label "$1" nvidia.com/mig.config.state)' after $WAIT_SECONDS s"
+    fi
+    sleep 10
+  done
+}
+
+# apply FILE [FLAGS...]: server-side, so that only the fields in the file become ours.
+apply() {
+  local file=$1
+  shift
+  change kubectl apply --server-side --field-manager=tesela "$@" -f "$file"
+}
+
+# owner_type TYPE NAME NAMESPACE: a ReplicaSet that has a Deployment of its name is changed through that.
+owner_type() {
+  if [ "$1" = replicasets.apps ] && [ -n "$(kubectl get "deployments.apps/$2" -n "$3" --ignore-not-found -o name)" ]; then
+    printf 'deployments.apps'
+  else
+    printf '%s' "$1"
+  fi
+}
+
+# change_request NAMESPACE TYPE NAME TEMPLATE: the template prints a JSON patch for the object as it is now.
+change_request() {
+  local type patch
+  type=$(owner_type "$2" "$3" "$1")
+  patch=$(kubectl get "$type/$3" -n "$1" -o "go-template-file=$4")
+  if [ "$patch" = '[]' ]; then
+    say "$1 $type/$3: nothing to change"
+    return
+  fi
+  change kubectl patch "$type/$3" -n "$1" --field-manager=tesela --type=json -p "$patch"
+}
+
+# check_request NAMESPACE TYPE NAME TEMPLATE: whether nothing is left to change, and the new pods run.
+check_request() {
+  local type patch
+  type=$(owner_type "$2" "$3" "$1")
+  patch=$(kubectl get "$type/$3" -n "$1" -o "go-template-file=$4")
+  if [ "$patch" != '[]' ]; then
+    say "$1 $type/$3 still has the former request"
+    return 1
+  fi
+  case $type in
+    deployments.apps | statefulsets.apps | daemonsets.apps)
+      kubectl rollout status "$type/$3" -n "$1" --timeout="${WAIT_SECONDS}s"
+      ;;
+  esac
+}
+
+# open_quota NAMESPACE QUOTA PATCH: takes keys out of a quota of ours, where it is there.
+open_quota() {
+  if [ -z "$(kubectl get resourcequota "$2" -n "$1" --ignore-not-found -o name)" ]; then return; fi
+  change kubectl patch resourcequota "$2" -n "$1" --field-manager=tesela --type=merge -p "$3"
+}
+
+# check_quota NAMESPACE QUOTA EXPECTED: lines `resource=amount`, sorted.
+check_quota() {
+  local found
+  found=$(kubectl get resourcequota "$2" -n "$1" -o 'go-template={{range $k, $v := .spec.hard}}{{$k}}={{$v}}{{"\n"}}{{end}}' | LC_ALL=C sort)
+  if [ "$found" = "$3" ]; then return; fi
+  say "quota $1/$2 is: $(printf '%s' "$found" | tr '\n' ' ')"
+  say "  expected:   $(printf '%s' "$3" | tr '\n' ' ')"
+  return 1
+}
+
+# check_closed NAMESPACE RESOURCES: stops when a pod still requests what is about to be closed.
+check_closed() {
+  local live namespace name owner resources resource
+  live=$(gpu_pods -n "$1" --field-selector 'status.phase!=Succeeded,status.phase!=Failed')
+  while read -r namespace name owner resources; do
+    for resource in $resources; do
+      if has "$2" "$resource"; then
+        stop "pod $namespace/$name requests $resource, which this step closes: it runs on, and could not come back. Change its request first."
+      fi
+    done
+  done <<<"$live"
+}
+
+# check_known KEY LIST: stops when a node carries a value of a label that is not in LIST.
+check_known() {
+  local live node value
+  live=$(kubectl get nodes -o "go-template={{range .items}}{{.metadata.name}} {{with .metadata.labels}}{{with index . \"$1\"}}{{.}}{{end}}{{end}}{{\"\\n\"}}{{end}}")
+  while read -r node value; do
+    if [ -z "$value" ] || has "$2" "$value"; then continue; fi
+    stop "node $node: label $1 is '$value', which the ConfigMap of this step lacks. Render again with --existing and the ConfigMap that has it."
+  done <<<"$live"
+}
+
+# policy: the one ClusterPolicy of the GPU Operator.
+policy() {
+  local found
+  found=$(kubectl get clusterpolicies.nvidia.com -o name)
+  case $found in
+    '' | *$'\n'*) stop "expected one ClusterPolicy, found: $found" ;;
+  esac
+  printf '%s' "$found"
+}
+
+# use_config POLICY PART NAME DEFAULT: makes ClusterPolicy spec.PART.config.name be NAME and keeps the former
+# value in an annotation. DEFAULT is set only where no config was named before: the node without a label then
+# gets what it had.
+use_config() {
+  local now patch
+  now=$(kubectl get "$1" -o "jsonpath={.spec.$2.config.name}")
+  if [ "$now" = "$3" ]; then
+    say "$1: $2.config.name is $3 already"
+    return
+  fi
+  patch="\"name\":\"$3\""
+  if [ -z "$now" ] && [ -n "$4" ]; then patch="$patch,\"default\":\"$4\""; fi
+  change kubectl annotate "$1" "tesela.dev/$2-config-before=$now" --overwrite
+  change kubectl patch "$1" --field-manager=tesela --type=merge -p "{\"spec\":{\"$2\":{\"config\":{$patch}}}}"
+}
+
+# leave_config POLICY PART NAME: puts the former name back, if it is ours that is named.
+leave_config() {
+  local now before
+  now=$(kubectl get "$1" -o "jsonpath={.spec.$2.config.name}")
+  if [ "$now" != "$3" ]; then return; fi
+  before=$(kubectl get "$1" -o "go-template={{with .metadata.annotations}}{{with index . \"tesela.dev/$2-config-before\"}}{{.}}{{end}}{{end}}")
+  if [ -n "$before" ]; then
+    change kubectl patch "$1" --field-manager=tesela --type=merge -p "{\"spec\":{\"$2\":{\"config\":{\"name\":\"$before\"}}}}"
+  else
+    change kubectl patch "$1" --field-manager=tesela --type=merge -p "{\"spec\":{\"$2\":{\"config\":{\"name\":null,\"default\":null}}}}"
+  fi
+}
+
+# check_operands_tolerate KEY: stops when the GPU Operator's pods could not come back on a node with that taint.
+check_operands_tolerate() {
+  local policy tolerated
+  policy=$(policy)
+  tolerated=$(kubectl get "$policy" -o 'go-template={{range .spec.daemonsets.tolerations}}{{with .key}}{{.}}{{else}}*{{end}}{{"\n"}}{{end}}')
+  if has "$tolerated" "$1" || has "$tolerated" '*'; then return; fi
+  stop "$policy: spec.daemonsets.tolerations lacks $1; see STEP.md"
+}
+
+# check_taint NODE KEY VALUE
+check_taint() {
+  local found
+  found=$(kubectl get node "$1" -o "go-template={{range .spec.taints}}{{if eq .key \"$2\"}}{{with .value}}{{.}}{{end}}{{end}}{{end}}")
+  if [ "$found" != "$3" ]; then stop "node $1: taint $2 is '$found', expected '$3'"; fi
+}
+
+# remove_taint NODE KEY: nothing when it is not there.
+remove_taint() {
+  local found
+  found=$(kubectl get node "$1" -o "go-template={{range .spec.taints}}{{if eq .key \"$2\"}}yes{{end}}{{end}}")
+  if [ -n "$found" ]; then change kubectl taint node "$1" "$2-"; fi
+}
