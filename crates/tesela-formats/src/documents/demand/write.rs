@@ -26,8 +26,9 @@ const HEADER: &str = "\
 #   duty: 10%               share of the time it has work on the GPU
 #   slo: {percentile: p99, latency: 200ms}     a promise to its callers; such work never takes turns
 #
-# A plain value counts as given by you. A value with an origin was measured (read from the cluster), estimated
-# (computed from other facts) or assumed (a default).
+# Of these four and of `interactive` a plain value counts as given by you; else its origin stands beside it:
+# measured (read from the cluster), estimated (computed from other facts) or assumed (a default). All other
+# values (count, gpus, request, cpu, memory, where it may run) are what the pods say.
 ";
 
 /// A demand as a YAML document of kind Demand, with comments that say how to edit it.
@@ -213,7 +214,9 @@ fn needs(fields: &mut Fields, workload: &Workload) {
         fields.add("maxPodsPerNode", Out::Int(most.into()));
     }
     if workload.cpu.0 > 0 {
-        fields.text("cpu", workload.cpu);
+        let cpu = workload.cpu;
+        let whole = cpu.0.is_multiple_of(1000);
+        fields.add("cpu", if whole { Out::Int((cpu.0 / 1000).into()) } else { Out::text(cpu.to_string()) });
     }
     if workload.memory.0 > 0 {
         fields.text("memory", size(workload.memory));
