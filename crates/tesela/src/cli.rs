@@ -109,9 +109,9 @@ pub(crate) struct Plan {
     /// Price of one GPU for one hour, such as h100-sxm-80gb=2.50/h; may be repeated
     #[arg(long = "price", value_name = "PRODUCT=AMOUNT/h", help_heading = "Prices")]
     pub(crate) prices: Vec<String>,
-    /// Currency of --price
-    #[arg(long, default_value = "EUR", value_name = "CODE", help_heading = "Prices")]
-    pub(crate) currency: String,
+    /// Currency of --price [default: that of the PriceBook, else EUR]
+    #[arg(long, value_name = "CODE", help_heading = "Prices")]
+    pub(crate) currency: Option<String>,
     /// A PriceBook document
     #[arg(long = "prices", value_name = "FILE", help_heading = "Prices")]
     pub(crate) price_book: Option<PathBuf>,

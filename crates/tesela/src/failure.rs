@@ -66,6 +66,23 @@ impl Failure {
         self
     }
 
+    /// Several failures as one, in their order; `None` when there is none. A fault of the program outweighs one of
+    /// the input.
+    pub(crate) fn join(failures: Vec<Self>) -> Option<Self> {
+        failures.into_iter().reduce(|mut all, more| {
+            if more.fault == Fault::Program {
+                all.fault = Fault::Program;
+            }
+            all.messages.extend(more.messages);
+            for hint in more.hints {
+                if !all.hints.contains(&hint) {
+                    all.hints.push(hint);
+                }
+            }
+            all
+        })
+    }
+
     /// The exit code of DESIGN 9.
     pub(crate) fn code(&self) -> u8 {
         match self.fault {

@@ -104,7 +104,17 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<(), F
     if existing == Existing::Keep {
         refuse_to_replace(path, text)?;
     }
-    put(path, text)
+    put(path, text, false)
+}
+
+/// A file to be written into a folder.
+pub(crate) struct NewFile {
+    /// Relative to the folder.
+    pub(crate) path: PathBuf,
+    /// Its text.
+    pub(crate) text: String,
+    /// Whether it is a program.
+    pub(crate) executable: bool,
 }
 
 /// Writes files into a folder, each as a whole or not at all. Nothing is written when one of them is in the way.
@@ -112,25 +122,25 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<(), F
 ///
 /// # Errors
 /// When a name leads out of the folder, another file is in the way and may not be replaced, or writing fails.
-pub(crate) fn write_folder(
-    folder: &Path,
-    files: &[(PathBuf, &str)],
-    existing: Existing,
-) -> Result<(), Failure> {
-    for (name, text) in files {
-        if !name.components().all(|part| matches!(part, Component::Normal(_))) {
+pub(crate) fn write_folder(folder: &Path, files: &[NewFile], existing: Existing) -> Result<(), Failure> {
+    for file in files {
+        if !file
+            .path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)))
+        {
             return Err(Failure::program(format!(
                 "{}: leads out of {}",
-                name.display(),
+                file.path.display(),
                 folder.display()
             )));
         }
         if existing == Existing::Keep {
-            refuse_to_replace(&folder.join(name), text)?;
+            refuse_to_replace(&folder.join(&file.path), &file.text)?;
         }
     }
-    for (name, text) in files {
-        put(&folder.join(name), text)?;
+    for file in files {
+        put(&folder.join(&file.path), &file.text, file.executable)?;
     }
     Ok(())
 }
@@ -151,7 +161,7 @@ fn refuse_to_replace(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// A file beside the target is written in full and then takes its name, so that nobody ever sees half of it.
 #[expect(clippy::disallowed_methods, reason = "this is the module that writes files")]
-fn put(path: &Path, text: &str) -> Result<(), Failure> {
+fn put(path: &Path, text: &str, executable: bool) -> Result<(), Failure> {
     let refuse = |error: io::Error| unwritable(path, &error);
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(refuse)?;
@@ -160,13 +170,29 @@ fn put(path: &Path, text: &str) -> Result<(), Failure> {
     part.push(".part");
     let part = PathBuf::from(part);
     let written = fs::File::create(&part)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            if executable {
+                make_executable(&file)?;
+            }
+            file.sync_all()
+        })
         .and_then(|()| fs::rename(&part, path));
     written.map_err(|error| {
         // The half-written file is ours; that it cannot be removed changes nothing about the failure.
         let _ = fs::remove_file(&part);
         unwritable(path, &error)
     })
+}
+
+/// Mode 0755, where files have modes.
+fn make_executable(file: &fs::File) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        file.set_permissions(fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {

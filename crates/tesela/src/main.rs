@@ -2,8 +2,10 @@
 
 mod cli;
 mod failure;
+mod input;
 mod io;
 mod printer;
+mod sniff;
 mod table;
 mod verbs;
 

@@ -18,6 +18,8 @@ pub(crate) struct Printer {
     colour: bool,
     ascii: bool,
     width: usize,
+    /// Whether standard error is a terminal that can rewrite a line.
+    progress: bool,
 }
 
 impl Printer {
@@ -39,11 +41,13 @@ impl Printer {
             .map(usize::from)
             .or(environment.columns)
             .unwrap_or_else(|| if terminal { terminal_width() } else { WIDTH });
+        let progress = io::stderr().is_terminal() && !environment.dumb;
         Self {
             format: global.format,
             colour,
             ascii: global.ascii,
             width: width.clamp(60, 1000),
+            progress,
         }
     }
 
@@ -82,8 +86,21 @@ impl Printer {
         reason = "this is the module that owns the standard streams"
     )]
     pub(crate) fn note(&self, text: &str) {
+        self.progress("");
         let text = if self.ascii { ascii(text) } else { text.to_owned() };
         let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
+    }
+
+    /// Says what is going on, on a line that the next one replaces; an empty text clears it. Only on a terminal.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the module that owns the standard streams"
+    )]
+    pub(crate) fn progress(&self, text: &str) {
+        if self.progress {
+            let end = if text.is_empty() { "" } else { " …" };
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[K{text}{end}");
+        }
     }
 
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]

@@ -3,8 +3,10 @@
 pub(crate) mod certificate;
 pub(crate) mod columns;
 pub(crate) mod layouts;
+pub(crate) mod lint;
 pub(crate) mod pack;
 pub(crate) mod plan;
+pub(crate) mod render;
 pub(crate) mod text;
 pub(crate) mod tile;
 pub(crate) mod words;

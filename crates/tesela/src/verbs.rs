@@ -2,12 +2,14 @@
 
 mod completions;
 mod layouts;
+pub(crate) mod lint;
 mod pack;
-
-use tesela_model::product::ProductTable;
+mod plan;
+mod render;
 
 use crate::cli::{Cli, Verb};
 use crate::failure::{Failure, Outcome};
+use crate::input::products;
 use crate::printer::Printer;
 
 /// Runs the verb of a command line.
@@ -15,11 +17,13 @@ use crate::printer::Printer;
 /// # Errors
 /// What the user has to be told; nothing is on standard output then.
 pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
-    let products = ProductTable::builtin().clone();
+    let table = || products(cli.global.products.as_deref());
     match &cli.verb {
-        Verb::Layouts(words) => layouts::run(words, &products, printer),
-        Verb::Pack(words) => pack::run(words, &products, printer),
+        Verb::Plan(words) => plan::run(words, &table()?, printer),
+        Verb::Pack(words) => pack::run(words, &table()?, printer),
+        Verb::Layouts(words) => layouts::run(words, &table()?, printer),
+        Verb::Lint(words) => lint::run(words, &table()?, printer),
+        Verb::Render(words) => render::run(words, &table()?, printer),
         Verb::Completions(words) => completions::run(words, printer),
-        _ => Err(Failure::program("not there yet")),
     }
 }

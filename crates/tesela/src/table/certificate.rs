@@ -47,16 +47,19 @@ pub(crate) fn verdict(used: u64, lower_bound: u64) -> String {
         format!("Used: {}. Optimal, proven.", count(used))
     } else {
         format!(
-            "Used: {}, at least {} are needed; whether the {} between can be saved is not proven.",
+            "Used: {}, at least {} are needed; whether {} can be saved is not proven.",
             count(used),
             count(lower_bound),
-            count(used.saturating_sub(lower_bound)),
+            many(used.saturating_sub(lower_bound), "GPU"),
         )
     }
 }
 
 /// The proof for one product of a plan.
 pub(crate) fn of_product(of: &ProductUse) -> String {
+    if of.used == 0 {
+        return format!("{}: no GPU is used.", of.product);
+    }
     let mut parts = Vec::new();
     let more = [
         (of.exclusive, "used whole"),

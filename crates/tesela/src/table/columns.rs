@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Number,
     /// Cut in the middle, so that names stay different from each other.
     Name,
-    /// Wrapped; goes below the row when hardly anything is left for it. Only the last column.
+    /// Wrapped; goes below the rows that have it when hardly anything is left for it. Only the last column.
     Text,
 }
 
@@ -25,8 +25,8 @@ pub(crate) struct Columns {
 const GAP: &str = "  ";
 /// A name column is never narrower than this.
 const LEAST_NAME: usize = 14;
-/// With less than this, the text goes below the row.
-const LEAST_TEXT: usize = 30;
+/// A text that needs more than one line and has less room than this goes below its rows.
+const LEAST_TEXT: usize = 60;
 
 impl Columns {
     /// Columns with these titles.
@@ -50,31 +50,30 @@ impl Columns {
     /// Puts the rows on a page. Columns in which no row has anything are left out.
     pub(crate) fn put(mut self, page: &mut Page) {
         self.drop_empty();
+        let text = self.header.iter().position(|(_, kind)| *kind == Kind::Text);
         let mut widths = (0..self.header.len())
             .map(|c| self.natural(c))
             .collect::<Vec<_>>();
-        let text = self.header.iter().position(|(_, kind)| *kind == Kind::Text);
-        let taken = |widths: &[usize]| -> usize {
-            let solid = widths
-                .iter()
-                .enumerate()
-                .filter(|(c, _)| Some(*c) != text)
-                .map(|(_, w)| w + GAP.len());
-            solid.sum()
+        let solid = |widths: &[usize]| -> usize {
+            let solid = widths.iter().enumerate().filter(|(c, _)| Some(*c) != text);
+            solid.map(|(_, width)| width + GAP.len()).sum()
         };
-        self.cut_names(
-            &mut widths,
-            page.width().saturating_sub(text.map_or(0, |_| LEAST_TEXT)),
-            &taken,
-        );
-        let left = page.width().saturating_sub(taken(&widths));
-        let below = text.filter(|t| left < LEAST_TEXT.min(widths[*t]));
-        if let Some(t) = text {
-            widths[t] = if below.is_some() { 0 } else { widths[t].min(left) };
+        // A name is never cut for the sake of the text: the text has a place below the row.
+        let room = page.width().saturating_sub(solid(&widths));
+        let below = text.filter(|t| room < LEAST_TEXT.min(widths[*t]));
+        match text {
+            Some(t) if below.is_none() => widths[t] = widths[t].min(room),
+            _ => self.cut_names(&mut widths, page.width() + GAP.len(), &solid),
         }
         self.head(&widths, below, page);
-        for row in &self.rows {
+        for (index, row) in self.rows.iter().enumerate() {
             self.put_row(row, &widths, below, page);
+            // Rows that follow each other for the same reason are told it once.
+            let text = |row: &[Line]| below.map(|c| row[c].text()).unwrap_or_default();
+            let told = text(row);
+            if !told.is_empty() && self.rows.get(index + 1).is_none_or(|next| text(next) != told) {
+                page.paragraph(&Line::plain("    "), &told, Style::Faint);
+            }
         }
     }
 
@@ -95,11 +94,11 @@ impl Columns {
     }
 
     /// Takes columns from the widest name until the row fits.
-    fn cut_names(&mut self, widths: &mut [usize], limit: usize, taken: &dyn Fn(&[usize]) -> usize) {
+    fn cut_names(&mut self, widths: &mut [usize], limit: usize, solid: &dyn Fn(&[usize]) -> usize) {
         let names = |c: &usize| self.header[*c].1 == Kind::Name;
         let names = (0..self.header.len()).filter(names).collect::<Vec<_>>();
         let mut wanted = widths.to_vec();
-        while taken(&wanted) > limit {
+        while solid(&wanted) > limit {
             let Some(widest) = names.iter().copied().max_by_key(|c| wanted[*c]) else {
                 break;
             };
@@ -174,9 +173,6 @@ impl Columns {
             line.push(style, part);
             page.line(line);
         }
-        if let Some(cell) = below.map(|c| &row[c]).filter(|cell| cell.width() > 0) {
-            page.paragraph(&Line::plain("    "), &cell.text(), Style::Faint);
-        }
     }
 }
 
@@ -224,12 +220,24 @@ mod tests {
     }
 
     #[test]
+    fn a_narrower_page_puts_the_text_below() {
+        assert_eq!(
+            table(44),
+            "name                             pods\n\
+             inference-of-the-night-shift-a      1\n\
+             \u{20}   needs 9 GiB\n\
+             b                               1,200\n"
+        );
+    }
+
+    #[test]
     fn a_narrow_page_cuts_names_in_the_middle() {
         assert_eq!(
-            table(58),
-            "name                  pods  why\n\
-             inference…t-shift-a      1  needs 9 GiB\n\
-             b                    1,200\n"
+            table(25),
+            "name                 pods\n\
+             inferenc…t-shift-a      1\n\
+             \u{20}   needs 9 GiB\n\
+             b                   1,200\n"
         );
     }
 }

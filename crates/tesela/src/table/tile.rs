@@ -28,11 +28,6 @@ impl Scale {
         }
     }
 
-    /// Columns of a tile.
-    pub(crate) fn width(&self) -> usize {
-        self.units as usize * self.unit + 1
-    }
-
     /// Whether some name is cut at this scale.
     pub(crate) fn cuts<'a>(&self, instances: impl IntoIterator<Item = &'a Instance>) -> bool {
         instances
@@ -234,7 +229,7 @@ mod tests {
     fn large_tiles_keep_their_proportions() {
         let all = instances(&[("1g.10gb", 0, 1), ("1g.10gb", 1, 1), ("3g.40gb", 4, 4)]);
         let scale = Scale::fitting(8, &all, 80);
-        assert_eq!(scale.width(), 65);
+        assert_eq!(scale.tile(&all).width(), 65);
         assert_eq!(
             scale.tile(&all).text(),
             "│1g.10gb│1g.10gb│░░░░░░░│░░░░░░░│3g.40gb                        │"

@@ -124,12 +124,15 @@ fn planned(plan: &Plan) -> String {
 fn cost(sheet: &Sheet<'_>) -> String {
     let plan = sheet.plan;
     let Some(cost) = &plan.cost else {
-        let product = plan.gpus.first().map_or("PRODUCT", |g| g.product.as_str());
         let reason = plan.cost_reason.as_deref().unwrap_or("no prices were given");
-        return format!(
-            "not known: {}. Say it with --price {product}=AMOUNT/h.",
-            reason.trim_end_matches('.')
-        );
+        let products = plan.gpus.iter().map(|g| g.product.clone()).collect::<Vec<_>>();
+        let named = products.iter().any(|p| reason.contains(p.as_str()));
+        let products = if named {
+            String::new()
+        } else {
+            format!(" Products here: {}.", list(&products))
+        };
+        return format!("not known: {}.{products}", reason.trim_end_matches('.'));
     };
     let currency = &cost.currency;
     let now = format!("{} an hour under the plan", money(cost.hourly_micros, currency));
@@ -137,11 +140,7 @@ fn cost(sheet: &Sheet<'_>) -> String {
         return format!("{now}.");
     };
     let saved = today.0.saturating_sub(cost.hourly_micros.0);
-    let percent = if today.0 > 0 {
-        saved.unsigned_abs().saturating_mul(100) / today.0.unsigned_abs()
-    } else {
-        0
-    };
+    let percent = percent(saved.unsigned_abs(), today.0.unsigned_abs());
     let less = if saved >= 0 { "less" } else { "more" };
     // 730 hours are a twelfth of a year, as the clouds count a month.
     let month = tesela_model::quantity::Micros(saved.saturating_abs().saturating_mul(730));
@@ -150,6 +149,12 @@ fn cost(sheet: &Sheet<'_>) -> String {
         money(today, currency),
         money(month, currency),
     )
+}
+
+/// A share in whole percent, rounded to the nearest.
+fn percent(part: u64, whole: u64) -> u64 {
+    let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
+    u64::try_from((part * 200 / whole).div_ceil(2)).unwrap_or(u64::MAX)
 }
 
 fn unknown(plan: &Plan) -> String {

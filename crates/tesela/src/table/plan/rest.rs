@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tesela_model::demand::PodRef;
 use tesela_model::plan::{Change, ChangeKind};
+use tesela_model::resource::PREFIX;
 
 use super::{Sheet, left_out};
 use crate::table::columns::{Columns, Kind};
@@ -38,16 +39,17 @@ pub(super) fn put_unmet(page: &mut Page, sheet: &Sheet<'_>) {
 
 pub(super) fn put_quotas(page: &mut Page, sheet: &Sheet<'_>) {
     let mut namespaces = BTreeMap::<&str, (Vec<String>, u64)>::new();
+    let mut dra = false;
     for quota in &sheet.plan.quotas {
         let (granted, zeros) = namespaces.entry(&quota.namespace).or_default();
-        if quota.hard == 0 {
-            *zeros += 1;
-        } else {
-            let name = quota
-                .resource
-                .strip_prefix("requests.")
-                .unwrap_or(&quota.resource);
-            granted.push(format!("{} {name}", count(quota.hard)));
+        match quota
+            .resource
+            .strip_prefix("requests.")
+            .and_then(|name| name.strip_prefix(PREFIX))
+        {
+            _ if quota.hard == 0 => *zeros += 1,
+            Some(name) => granted.push(format!("{} {name}", count(quota.hard))),
+            None => dra = true,
         }
     }
     if namespaces.is_empty() {
@@ -77,6 +79,14 @@ pub(super) fn put_quotas(page: &mut Page, sheet: &Sheet<'_>) {
         let names = none.iter().map(|(name, _)| **name).collect::<Vec<_>>();
         page.say(&format!("Every name set to 0: {}.", named(&names)));
     }
+    let also = if dra {
+        " The names of the same devices under DRA are granted with them."
+    } else {
+        ""
+    };
+    let text =
+        format!("Granted are names of nvidia.com/, as `requests.nvidia.com/…` in a ResourceQuota.{also}");
+    page.paragraph(&Line::default(), &text, Style::Faint);
 }
 
 pub(super) fn put_changes(page: &mut Page, sheet: &Sheet<'_>) {

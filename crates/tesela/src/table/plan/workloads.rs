@@ -21,7 +21,17 @@ struct Group<'a> {
 }
 
 pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
-    let groups = groups(&sheet.plan.assignments);
+    let mut groups = groups(&sheet.plan.assignments);
+    // By way of sharing, so that what is alike stands together and a reason is told once.
+    groups.sort_by_key(|g| {
+        (
+            g.first.mode,
+            g.first.replicas,
+            &g.first.profile,
+            &g.first.resource,
+            &g.first.reason,
+        )
+    });
     if groups.is_empty() {
         return;
     }
@@ -52,12 +62,11 @@ pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     }
     columns.put(page);
     left_out(page, groups.len(), groups.len().min(sheet.rows), "--rows");
+    let mut note = "Requests are of nvidia.com/; `stay` counts pods that need not restart.".to_owned();
     if groups.iter().any(|g| g.first.request_today.is_some()) {
-        page.line(Line::styled(
-            Style::Faint,
-            "* the request changes; tesela render writes the patch",
-        ));
+        note.push_str(" * the request changes: tesela render writes the patch.");
     }
+    page.paragraph(&Line::default(), &note, Style::Faint);
 }
 
 fn groups(assignments: &[Assignment]) -> Vec<Group<'_>> {
@@ -94,20 +103,16 @@ fn groups(assignments: &[Assignment]) -> Vec<Group<'_>> {
 
 /// The way of sharing in a few words.
 fn way(a: &Assignment) -> String {
-    let turns = |what: &str| match a.replicas {
-        Some(replicas) => format!("1 of {replicas} turns of {what}"),
-        None => what.to_owned(),
-    };
-    match (a.mode, &a.profile) {
-        (Mode::Exclusive, _) if a.gpus == 1 => "whole GPU".to_owned(),
-        (Mode::Exclusive, _) => format!("{} whole GPUs", a.gpus),
-        (Mode::Mig, Some(profile)) => turns(profile.as_str()),
-        (Mode::Mig, None) => turns("an instance"),
-        (Mode::TimeSliced, _) => turns("a GPU"),
-        (Mode::Mps, _) => match a.replicas {
-            Some(replicas) => format!("1 of {replicas} MPS clients"),
-            None => "MPS client".to_owned(),
-        },
+    match (a.mode, a.replicas, &a.profile) {
+        (Mode::Exclusive, _, _) if a.gpus == 1 => "whole GPU".to_owned(),
+        (Mode::Exclusive, _, _) => format!("{} whole GPUs", a.gpus),
+        (Mode::Mig, None, Some(profile)) => profile.to_string(),
+        (Mode::Mig, Some(replicas), Some(profile)) => format!("{} of {replicas} turns on {profile}", a.gpus),
+        (Mode::Mig, _, None) => "MIG instance".to_owned(),
+        (Mode::TimeSliced, Some(replicas), _) => format!("{} of {replicas} time slices", a.gpus),
+        (Mode::TimeSliced, None, _) => "time slice".to_owned(),
+        (Mode::Mps, Some(replicas), _) => format!("{} of {replicas} MPS clients", a.gpus),
+        (Mode::Mps, None, _) => "MPS client".to_owned(),
     }
 }
 
