@@ -105,6 +105,28 @@ pub struct ReadOptions {
     pub budget: Budget,
     /// What a key that stands twice means.
     pub duplicates: Duplicates,
+    /// Where the text begins in an outer file.
+    pub offset: Offset,
+}
+
+/// How far the places of an inner text are moved, so that they are those of the file that holds it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Offset {
+    /// Lines before the first line of the text.
+    pub lines: u32,
+    /// Columns before the first column of each line.
+    pub columns: u32,
+}
+
+impl Offset {
+    /// A place of the text, from 1, as a place of the outer file.
+    #[must_use]
+    pub fn lift(self, at: Span) -> Span {
+        Span::new(
+            at.line.saturating_add(self.lines),
+            at.column.saturating_add(self.columns),
+        )
+    }
 }
 
 impl Node {

@@ -6,8 +6,8 @@ use super::{Config, Imex, LIMITS, MigStrategy, Replicated, Sharing, Strategy};
 use crate::reading::{Effect, Note, Walk};
 use crate::source::{Located, Span};
 
-/// Notes contradictions between the parts of a config.
-pub(super) fn check(walk: &mut Walk, config: &Config) {
+/// Notes contradictions between the parts of a config. `mps_at` is where `sharing.mps` stands.
+pub(super) fn check(walk: &mut Walk, config: &Config, mps_at: Span) {
     let Sharing { time_slicing, mps } = &config.sharing;
     for replicated in [time_slicing, mps].into_iter().flatten() {
         repeated_resources(walk, replicated);
@@ -18,7 +18,7 @@ pub(super) fn check(walk: &mut Walk, config: &Config) {
         unreachable_entries(walk, active, strategy);
     }
     if let (Strategy::Mps, Some(mps)) = (config.sharing.strategy(), mps) {
-        mps_needs(walk, config, mps);
+        mps_needs(walk, config, mps, mps_at);
     }
     imex(walk, &config.imex);
 }
@@ -30,11 +30,12 @@ fn repeated_resources(walk: &mut Walk, replicated: &Replicated) {
         let Some((first, replicas)) = seen.insert(name, (resource.name.at, resource.replicas.value)) else {
             continue;
         };
-        let counts = if replicas == resource.replicas.value {
+        // The ids of both are joined, and the node label is taken from the first.
+        let again = resource.replicas.value;
+        let counts = if again <= replicas {
             "the second entry adds nothing".to_owned()
         } else {
-            let most = replicas.max(resource.replicas.value);
-            format!("{most} replicas are advertised, and the node label reports {replicas}")
+            format!("{again} replicas are advertised while the node label says {replicas}")
         };
         walk.note(
             Note::new(
@@ -99,11 +100,7 @@ fn unreachable_entries(walk: &mut Walk, active: &Replicated, strategy: Located<M
     }
 }
 
-fn mps_needs(walk: &mut Walk, config: &Config, mps: &Replicated) {
-    let at = mps
-        .resources
-        .first()
-        .map_or(Span::default(), |resource| resource.name.at);
+fn mps_needs(walk: &mut Walk, config: &Config, mps: &Replicated, at: Span) {
     match config.flags.mig_strategy {
         Some(strategy) if strategy.value == MigStrategy::Mixed => walk.note(Note::new(
             strategy.at,

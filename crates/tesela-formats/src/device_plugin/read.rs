@@ -5,7 +5,7 @@ use super::{Config, Imex, cross, flags, sharing};
 use crate::diagnostic::Diagnostics;
 use crate::reading::{Effect, Note, Reading, Walk, field};
 use crate::source::{Located, Span};
-use crate::tree::{Duplicates, Node, ReadOptions, Tree, read_documents_with};
+use crate::tree::{Duplicates, Entry, Node, ReadOptions, Tree, read_documents_with};
 
 /// Limits of the MPS control daemon on replicas: (compute capability 7.5 and later, before).
 pub const LIMITS: (u32, u32) = (48, 16);
@@ -69,13 +69,14 @@ fn config(walk: &mut Walk, root: &Node) -> Config {
         return config;
     };
     check(walk, mapping, &ROOT);
-    let get = |name: &str| field(mapping, name, ROOT.case).map(|entry| &entry.value);
+    let entry = |name: &str| field(mapping, name, ROOT.case);
+    let get = |name: &str| entry(name).map(|entry| &entry.value);
     version(walk, root.at, get("version"));
     if let Some(node) = get("flags") {
         config.flags = flags::flags(walk, node);
     }
-    if let Some(node) = get("resources") {
-        resources(walk, node);
+    if let Some(entry) = entry("resources") {
+        resources(walk, entry);
     }
     if let Some(node) = get("sharing") {
         config.sharing = sharing::sharing(walk, node);
@@ -83,7 +84,9 @@ fn config(walk: &mut Walk, root: &Node) -> Config {
     if let Some(node) = get("imex") {
         config.imex = imex(walk, node);
     }
-    cross::check(walk, &config);
+    let sharing = get("sharing").and_then(Node::as_mapping);
+    let mps = sharing.and_then(|sharing| field(sharing, "mps", ROOT.case));
+    cross::check(walk, &config, mps.map_or(root.at, |entry| entry.key.at));
     config
 }
 
@@ -116,7 +119,8 @@ fn version(walk: &mut Walk, root: Span, node: Option<&Node>) {
 }
 
 /// `resources` is checked as it is loaded, and dropped.
-fn resources(walk: &mut Walk, node: &Node) {
+fn resources(walk: &mut Walk, whole: &Entry) {
+    let node = &whole.value;
     if node.is_null() {
         return;
     }
@@ -124,7 +128,7 @@ fn resources(walk: &mut Walk, node: &Node) {
         return;
     };
     check(walk, mapping, &RESOURCES);
-    let mut first = None;
+    let mut dropped = false;
     for name in RESOURCES.fields {
         let Some(list) = field(mapping, name, RESOURCES.case).map(|entry| &entry.value) else {
             continue;
@@ -133,7 +137,7 @@ fn resources(walk: &mut Walk, node: &Node) {
             continue;
         };
         for item in items {
-            first = first.or(Some(item.at));
+            dropped = true;
             let Some(entry) = walk.mapping(item, &format!("`resources.{name}[]`")) else {
                 continue;
             };
@@ -156,9 +160,9 @@ fn resources(walk: &mut Walk, node: &Node) {
             }
         }
     }
-    if first.is_some() {
+    if dropped {
         walk.note(Note::new(
-            node.at,
+            whole.key.at,
             "resources-dropped",
             Effect::Dropped,
             "`resources` is dropped: the plugin names its resources itself",

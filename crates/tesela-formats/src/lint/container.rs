@@ -80,6 +80,7 @@ fn value(notes: &mut Vec<Note>, node: &Node, text: &str, key: &str, path: &str, 
     let origin = Origin::of(node, path);
     let options = ReadOptions {
         duplicates: Duplicates::Keep,
+        offset: origin.offset(),
         ..ReadOptions::default()
     };
     let trees = match read_documents_with(path, text.as_bytes(), options) {
@@ -87,7 +88,7 @@ fn value(notes: &mut Vec<Note>, node: &Node, text: &str, key: &str, path: &str, 
         Err(found) if looks_like_config(text) => {
             notes.extend(found.into_iter().map(|d| {
                 let fix = d.fix.unwrap_or_else(|| "write valid YAML".to_owned());
-                let at = d.at.unwrap_or(crate::source::Span::new(1, 1));
+                let at = d.at.unwrap_or(origin.start());
                 origin.lift(Note::new(at, d.rule, Effect::Refused, d.message, fix))
             }));
             return;

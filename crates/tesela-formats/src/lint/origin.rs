@@ -2,13 +2,13 @@
 
 use crate::reading::Note;
 use crate::source::Span;
-use crate::tree::{Node, Style};
+use crate::tree::{Node, Offset, Style};
 
 /// Where an inner text stands in the outer file.
 pub(super) enum Origin {
-    /// In a block scalar after `|`: line by line, indented.
-    Block { first_line: u32, indent: u32 },
-    /// In quotes or folded: all of it at one place.
+    /// In a block scalar after `|`: line by line, so it can be read with its true places.
+    Block(Offset),
+    /// In quotes or folded: all of it at one place. The path names the scalar for messages.
     Point { at: Span, path: String },
 }
 
@@ -24,34 +24,37 @@ impl Origin {
         };
         // The scalar's place is its first line that is not blank.
         let blank = scalar.text.bytes().take_while(|b| *b == b'\n').count();
-        match u32::try_from(blank)
+        let first_line = u32::try_from(blank)
             .ok()
-            .and_then(|blank| node.at.line.checked_sub(blank))
-        {
-            Some(first_line) => Self::Block {
-                first_line,
-                indent: node.at.column.saturating_sub(1),
-            },
+            .and_then(|blank| node.at.line.checked_sub(blank));
+        match first_line.and_then(|line| line.checked_sub(1)) {
+            Some(lines) => Self::Block(Offset {
+                lines,
+                columns: node.at.column.saturating_sub(1),
+            }),
             None => point(),
         }
     }
 
-    /// The note at its place in the outer file.
-    pub(super) fn lift(&self, mut note: Note) -> Note {
-        if let Self::Point { path, .. } = self {
-            note.message = format!("{} (line {} of `{path}`)", note.message, note.at.line.max(1));
+    /// With which offset the text is to be read.
+    pub(super) fn offset(&self) -> Offset {
+        match self {
+            Self::Block(offset) => *offset,
+            Self::Point { .. } => Offset::default(),
         }
-        note.at = self.place(note.at);
-        note
     }
 
-    fn place(&self, inner: Span) -> Span {
-        match self {
-            Self::Block { first_line, indent } => Span::new(
-                first_line.saturating_add(inner.line.saturating_sub(1)),
-                indent.saturating_add(inner.column.max(1)),
-            ),
-            Self::Point { at, .. } => *at,
+    /// The first place of the text, to be lifted like any other.
+    pub(super) fn start(&self) -> Span {
+        self.offset().lift(Span::new(1, 1))
+    }
+
+    /// The note at its place in the outer file.
+    pub(super) fn lift(&self, mut note: Note) -> Note {
+        if let Self::Point { at, path } = self {
+            note.message = format!("{} (line {} of `{path}`)", note.message, note.at.line.max(1));
+            note.at = *at;
         }
+        note
     }
 }

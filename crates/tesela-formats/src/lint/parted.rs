@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use tesela_model::product::{Product, ProductTable, ProfileName};
 
 use super::geometry::{Named, fits, most, named};
-use crate::diagnostic::nearest;
 use crate::mig_parted::{Config, Count, DeviceFilter, Entry};
 use crate::reading::{Effect, Note};
 
@@ -145,27 +144,23 @@ fn unknown_profile(count: &Count, products: &[&Product]) -> Note {
         [product] => product.title.clone(),
         _ => "any known product".to_owned(),
     };
-    // The same number of slices with another memory is the likeliest mistake.
-    let same_slices: Vec<&str> = known
-        .iter()
-        .filter(|one| {
-            one.slices() == name.slices() && one.attribute() == name.attribute() && name.compute().is_none()
-        })
-        .map(|one| one.as_str())
-        .collect();
-    let fix = match nearest(name.as_str(), known.iter().map(|one| one.as_str())) {
-        _ if products.len() == 1 && !same_slices.is_empty() => {
-            format!("write `{}`", same_slices.join("` or `"))
-        }
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!(
-            "known: {}",
-            known
-                .iter()
-                .map(|one| one.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
+    // The same slices with another memory, or the same memory with other slices, is what was meant.
+    let like = |same: &dyn Fn(&ProfileName) -> bool| -> Vec<&str> {
+        let kind = |one: &ProfileName| one.attribute() == name.attribute() && name.compute().is_none();
+        known
+            .iter()
+            .filter(|one| same(one) && kind(one))
+            .map(|one| one.as_str())
+            .collect()
+    };
+    let mut meant = like(&|one| one.slices() == name.slices());
+    if meant.is_empty() {
+        meant = like(&|one| one.gigabytes() == name.gigabytes());
+    }
+    let fix = match products {
+        [_] if !meant.is_empty() => format!("write `{}`", meant.join("` or `")),
+        _ if !meant.is_empty() => format!("profiles like it: {}", meant.join(", ")),
+        _ => "`tesela layouts PRODUCT` lists what a product has".to_owned(),
     };
     let message = format!("`{name}` is no profile of {who}, so the label can never be applied");
     Note::new(count.profile.at, "profile-unknown", Effect::Inert, message, fix).value(name.as_str())
@@ -201,26 +196,23 @@ fn infeasible(counts: &[&Count], able: &[(&Product, Vec<(Named<'_>, u32)>)]) -> 
     } else {
         String::new()
     };
-    let limits: BTreeSet<String> = able
-        .iter()
-        .flat_map(|(product, wanted)| {
-            wanted
-                .iter()
-                .zip(counts)
-                .map(|(named, count)| format!("{} of {}", most(product, named.0), count.profile.value))
-        })
-        .collect();
-    let alone = limits.into_iter().collect::<Vec<_>>().join(", ");
-    let fix = format!("alone at most {alone} fit; `tesela layouts PRODUCT` lists what fits together");
-    // The profile whose count alone is already too much, else the first.
-    let culprit = counts
+    let most_of = |index: usize| {
+        able.iter()
+            .map(|(product, wanted)| most(product, wanted[index].0))
+            .max()
+    };
+    let alone: Vec<String> = counts
         .iter()
         .enumerate()
-        .find(|(index, count)| {
-            able.iter()
-                .all(|(product, wanted)| most(product, wanted[*index].0) < count.count.value)
-        })
-        .map_or(0, |(index, _)| index);
+        .map(|(index, count)| format!("{} of {}", most_of(index).unwrap_or(0), count.profile.value))
+        .collect();
+    let alone = alone.join(" or ");
+    let fix = format!("alone at most {alone} fit; `tesela layouts PRODUCT` lists what fits together");
+    // The profile whose count alone is already too much, else the first.
+    let too_much = |(index, count): (usize, &&Count)| most_of(index) < Some(count.count.value);
+    let culprit = (0..counts.len())
+        .find(|index| too_much((*index, &counts[*index])))
+        .unwrap_or(0);
     let at = counts[culprit].count.at;
     let message = format!(
         "{} do not fit one GPU ({}{more})",

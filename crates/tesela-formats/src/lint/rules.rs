@@ -42,7 +42,6 @@ pub const RULES: &[Rule] = &[
         "a config that is not text inside a ConfigMap",
     ),
     rule("configs-empty", &[MigParted], "`mig-configs` without a label"),
-    rule("configs-missing", &[MigParted], "no `mig-configs`"),
     rule("count-negative", &[MigParted], "a negative count"),
     rule("count-zero", &[MigParted], "a count of 0 beside others"),
     rule("counts-all-zero", &[MigParted], "every count of an entry is 0"),

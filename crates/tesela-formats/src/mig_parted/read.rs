@@ -51,13 +51,16 @@ fn config(walk: &mut Walk, root: &Node) -> Option<Config> {
     unknown_keys(walk, mapping, TOP, "at the top level");
     version(walk, root, mapping);
     let Some(node) = mapping.get("mig-configs") else {
-        walk.note(Note::new(
-            root.at,
-            "configs-missing",
-            Effect::Inert,
-            "no `mig-configs`: the file loads, and no label can be applied",
-            "add `mig-configs:` with at least one label",
-        ));
+        let misspelt = |entry: &crate::tree::Entry| nearest(&entry.key.text, ["mig-configs"]).is_some();
+        if !mapping.entries.iter().any(misspelt) {
+            walk.note(Note::new(
+                root.at,
+                "configs-missing",
+                Effect::Inert,
+                "no `mig-configs`: the file loads, and no label can be applied",
+                "add `mig-configs:` with at least one label",
+            ));
+        }
         return Some(Config::default());
     };
     let empty = node.is_null() || node.as_mapping().is_some_and(|labels| labels.entries.is_empty());

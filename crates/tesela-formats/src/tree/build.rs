@@ -28,9 +28,16 @@ enum Open {
     Mapping {
         entries: Vec<Entry>,
         seen: BTreeMap<Arc<str>, Span>,
-        key: Option<Key>,
+        key: Option<PendingKey>,
         merges: Vec<Node>,
     },
+}
+
+/// A key whose value is not read yet.
+struct PendingKey {
+    key: Key,
+    /// A bare `<<`, which merges; in quotes it is a key like any other.
+    merge: bool,
 }
 
 struct Frame {
@@ -75,7 +82,9 @@ pub(super) fn documents(name: &str, text: &str, options: ReadOptions) -> Result<
             let open: Vec<(Span, &str)> = builder.stack.iter().map(Frame::opened).collect();
             Diagnostics::from(from_scan_error(name, text, &options, &error, &open))
         })?;
-        let at = Span::new(clip(span.start.line()), clip(span.start.col() + 1));
+        let at = options
+            .offset
+            .lift(Span::new(clip(span.start.line()), clip(span.start.col() + 1)));
         let written = span.start.index() < span.end.index();
         if let Some(tree) = builder.take(event, at, written)? {
             trees.push(tree);
@@ -94,7 +103,7 @@ pub(super) fn documents(name: &str, text: &str, options: ReadOptions) -> Result<
             name,
             "empty-input",
             "there is nothing in it but comments",
-            Span::new(1, 1),
+            options.offset.lift(Span::new(1, 1)),
         )
         .fix("check the command or the path that should have produced it")
         .into());
@@ -284,9 +293,11 @@ impl Builder<'_> {
                 let Value::Scalar(scalar) = built.node.value else {
                     return Err(self.key_is_no_scalar(built.node.at));
                 };
-                *key = Some(Key {
-                    text: scalar.text,
-                    at: built.node.at,
+                let merge = &*scalar.text == "<<" && scalar.style == Style::Plain && !scalar.tagged_text;
+                let at = built.node.at;
+                *key = Some(PendingKey {
+                    key: Key { text: scalar.text, at },
+                    merge,
                 });
             }
             Open::Mapping {
@@ -296,8 +307,8 @@ impl Builder<'_> {
                 merges,
             } => {
                 // `expects_key` was false, so there is a key.
-                let Some(key) = key.take() else { return Ok(()) };
-                if &*key.text == "<<" {
+                let Some(PendingKey { key, merge }) = key.take() else { return Ok(()) };
+                if merge {
                     merges.push(built.node);
                     return Ok(());
                 }

@@ -25,11 +25,11 @@ pub(super) fn from_scan_error(
     let at = Span::new(clip(marker.line()), clip(marker.col() + 1));
     if matches!(error.kind(), ErrorKind::RecursionLimitExceeded) {
         let message = format!("values nest deeper than {} levels", options.budget.depth);
-        return fault(file, "yaml-depth", message, at);
+        return fault(file, "yaml-depth", message, options.offset.lift(at));
     }
     let json = sniff(text.as_bytes()) == Kind::Json;
     if is_cut(error.kind(), at, text) {
-        return cut(file, text, json, open);
+        return cut(file, text, json, options, open);
     }
     let line = line_of(text, at);
     let what = if json { "JSON" } else { "YAML" };
@@ -37,7 +37,7 @@ pub(super) fn from_scan_error(
         file,
         "yaml-syntax",
         format!("this is no valid {what}: {}", error.info()),
-        at,
+        options.offset.lift(at),
     )
     .value(shown(line.trim()));
     match hint(error.kind(), line) {
@@ -62,15 +62,16 @@ fn is_cut(kind: &ErrorKind, at: Span, text: &str) -> bool {
     unfinished || at >= end_of(text.trim_end())
 }
 
-fn cut(file: &str, text: &str, json: bool, open: &[(Span, &str)]) -> Diagnostic {
+fn cut(file: &str, text: &str, json: bool, options: &ReadOptions, open: &[(Span, &str)]) -> Diagnostic {
     let (rule, what) = if json {
         ("truncated-json", "JSON")
     } else {
         ("truncated-yaml", "YAML")
     };
     // The parser reads ahead, so of JSON the brackets themselves say what is open.
+    let lift = |at| options.offset.lift(at);
     let open = if json {
-        innermost_open(text)
+        innermost_open(text).map(|(at, kind)| (lift(at), kind))
     } else {
         open.last().copied()
     };
@@ -84,7 +85,7 @@ fn cut(file: &str, text: &str, json: bool, open: &[(Span, &str)]) -> Diagnostic 
         file,
         rule,
         format!("the {what} is cut off here{begun}"),
-        end_of(text.trim_end()),
+        lift(end_of(text.trim_end())),
     )
     .value(shown(&tail))
     .fix("the command or the copy that wrote it did not finish; run it again")
