@@ -1,6 +1,8 @@
 //! Tasks of the repository: `cargo xtask generate [--check]`.
 
+mod cli_reference;
 mod profiles;
+mod reference;
 mod schema;
 
 use std::path::Path;
@@ -20,5 +22,7 @@ fn main() -> Result<()> {
 /// Writes everything that is generated, or with `check` says what is stale.
 fn generate(root: &Path, check: bool) -> Result<()> {
     profiles::generate(root, check)?;
-    schema::generate(root, check)
+    schema::generate(root, check)?;
+    reference::generate(root, check)?;
+    cli_reference::generate(root, check)
 }

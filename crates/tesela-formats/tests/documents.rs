@@ -2,6 +2,8 @@
 
 #[path = "documents/bad_input.rs"]
 mod bad_input;
+#[path = "documents/examples.rs"]
+mod examples;
 #[path = "documents/good_input.rs"]
 mod good_input;
 #[path = "documents/round_trip.rs"]
