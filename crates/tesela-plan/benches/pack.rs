@@ -2,8 +2,8 @@
 //!
 //! Each line is the mean over the seeds. `gap` is the cost less the bound that the certificate proves, `search gap` the
 //! cost less what the exhaustive search proves; the optimum lies between. `ms` is the packing alone, mean and worst;
-//! `process ms` a whole process that makes the demand (and the partly filled GPUs), packs, and prints the layouts and
-//! the certificate as JSON. Mixes are weights of 1g, 2g, 3g, 4g, 7g: uniform 1:1:1:1:1, small 5:3:1:.5:.5,
+//! `process ms` a whole process that reads the counts from its arguments (and draws the partly filled GPUs), packs, and
+//! prints the layouts and the certificate as JSON. Mixes are weights of 1g, 2g, 3g, 4g, 7g: uniform 1:1:1:1:1, small 5:3:1:.5:.5,
 //! big 1:1:2:2:2, mid 1:3:3:1:.3. Costs: 1 for each GPU, in the mixed fleet micro-units an hour.
 
 #![expect(
@@ -16,9 +16,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use tesela_model::layout::Layout;
-use tesela_model::product::{Placement, Product, ProductTable, Profile, ProfileName};
-use tesela_plan::layouts::all_profiles;
+use tesela_model::layout::{Instance, Layout};
+use tesela_model::product::{Placement, Product, ProductId, ProductTable, Profile, ProfileName};
+use tesela_plan::layouts::{all_profiles, layouts};
 use tesela_plan::pack::{Class, Offer, Packing, Partial, Problem, pack};
 
 const MIXES: [(&str, [u64; 5]); 4] = [
@@ -42,10 +42,6 @@ impl Dice {
 
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n
-    }
-
-    fn index(&mut self, n: usize) -> usize {
-        usize::try_from(self.below(n as u64)).unwrap()
     }
 }
 
@@ -154,22 +150,18 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (result, start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Milliseconds of a whole process that does the same.
+/// Milliseconds of a whole process that does the same from the counts of the classes.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark starts itself as a process to time it whole"
 )]
-fn process(suite: usize, mix: usize, n: u64, seed: u64) -> f64 {
+fn process(suite: usize, classes: &[Class]) -> f64 {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    let numbers = [
-        suite.to_string(),
-        mix.to_string(),
-        n.to_string(),
-        seed.to_string(),
-    ];
+    let counts = classes.iter().map(|class| class.count.to_string());
     command
         .arg("--pack")
-        .args(numbers)
+        .arg(suite.to_string())
+        .args(counts)
         .stdout(std::process::Stdio::null());
     let (status, ms) = timed(|| command.status().unwrap());
     assert!(status.success());
@@ -177,10 +169,11 @@ fn process(suite: usize, mix: usize, n: u64, seed: u64) -> f64 {
 }
 
 fn child(words: &[String]) {
-    let number = |at: usize| words[at].parse::<u64>().unwrap();
-    let index = |at: usize| usize::try_from(number(at)).unwrap();
-    let suite = Suite::new(index(0));
-    let classes = suite.classes(index(1), number(2), number(3));
+    let suite = Suite::new(words[0].parse().unwrap());
+    let mut classes = suite.classes(0, 0, 0);
+    for (class, count) in classes.iter_mut().zip(&words[1..]) {
+        class.count = count.parse().unwrap();
+    }
     let problem = Problem {
         classes: &classes,
         offers: &suite.offers,
@@ -270,11 +263,11 @@ impl Suite {
             0 => ("A100-40GB", vec![offer("a100-40gb", 1)], Vec::new()),
             1 => ("A30", vec![offer("a30-24gb", 1)], Vec::new()),
             2 => (
-                "H100 at 2.99, A100-40GB at 1.29, A30 at 0.61",
+                "H100 at 2.99, A100-40GB at 1.29, A30 at 0.75",
                 vec![
                     offer("h100-sxm-80gb", 2_990_000),
                     offer("a100-40gb", 1_290_000),
-                    offer("a30-24gb", 610_000),
+                    offer("a30-24gb", 750_000),
                 ],
                 Vec::new(),
             ),
@@ -349,12 +342,13 @@ impl Suite {
     }
 
     fn run(&self, index: usize) {
-        let many = if self.partial.is_empty() {
-            [30, 30, 30, 5, 3]
+        let sizes = [(30, 30), (100, 30), (1_000, 30), (10_000, 5), (1_000_000, 3)];
+        let few = [(1_000, 2), (10_000, 2), (1_000_000, 2)];
+        for &(n, seeds) in if self.partial.is_empty() {
+            &sizes[..]
         } else {
-            [3; 5]
-        };
-        for (n, seeds) in [30, 100, 1_000, 10_000, 1_000_000].into_iter().zip(many) {
+            &few[..]
+        } {
             for (mix, (name, _)) in MIXES.iter().enumerate() {
                 let mut row = Row::default();
                 for seed in 0..seeds {
@@ -365,7 +359,7 @@ impl Suite {
                         partial: &self.partial,
                     };
                     let (packing, ms) = timed(|| pack(&problem).unwrap());
-                    let process_ms = (seed < 3).then(|| process(index, mix, n, seed));
+                    let process_ms = (seed < 3).then(|| process(index, &classes));
                     row.add(&packing, first_fit_decreasing(&problem), ms, process_ms);
                 }
                 row.print(self.title, n, name);
@@ -378,33 +372,38 @@ fn find(id: &str) -> &'static Product {
     ProductTable::builtin().find(id).unwrap()
 }
 
-/// Distinct states of the products, all profiles, at least `count` of them.
+/// So many distinct states of the products over all their profiles: parts of their maximal layouts, drawn in turn.
 fn states(products: &[&'static Product], count: usize) -> Vec<Partial<'static>> {
     let mut dice = Dice(7);
+    let listed = products
+        .iter()
+        .map(|p| (*p, layouts(p, &all_profiles(p)).unwrap().layouts))
+        .collect::<Vec<_>>();
     let mut seen = BTreeSet::new();
-    let mut partial = Vec::new();
-    while partial.len() < count {
-        let product = products[dice.index(products.len())];
-        let names = all_profiles(product);
-        let mut layout = Layout::empty(product);
-        for _ in 0..=dice.below(6) {
-            let name = &names[dice.index(names.len())];
-            let placements = &product.profile(name.as_str()).unwrap().placements;
-            let start = placements[dice.index(placements.len())].start;
-            let before = layout.instances().iter().map(|i| (i.profile.clone(), i.start));
-            if let Ok(grown) = Layout::new(product, before.chain([(name.clone(), start)])) {
-                layout = grown;
+    while seen.len() < count {
+        for (product, layouts) in &listed {
+            let whole = &layouts[usize::try_from(dice.below(layouts.len() as u64)).unwrap()];
+            let part = whole
+                .instances()
+                .iter()
+                .filter(|_| dice.below(2) == 0)
+                .cloned()
+                .collect::<Vec<_>>();
+            if !part.is_empty() && seen.len() < count {
+                seen.insert((&product.id, part));
             }
         }
-        if seen.insert((product.id.clone(), layout.clone())) {
-            partial.push(Partial {
-                product,
-                layout,
-                count: 1,
-            });
-        }
     }
-    partial
+    let state = |(id, instances): (&ProductId, Vec<Instance>)| {
+        let product = find(id.as_str());
+        let placed = instances.into_iter().map(|i| (i.profile, i.start));
+        Partial {
+            product,
+            layout: Layout::new(product, placed).unwrap(),
+            count: 1,
+        }
+    };
+    seen.into_iter().map(state).collect()
 }
 
 fn main() {
