@@ -35,6 +35,7 @@ pub use self::error::ObserveError;
 
 use self::cut::Cutter;
 use self::document::{Object, Sink, read_input};
+use self::finding::Scene;
 use self::node::{NodeRecord, Observed};
 use self::pod::PodRecord;
 use self::wire::QuotaSpec;
@@ -113,16 +114,8 @@ impl<'t> Observer<'t> {
     /// An observer that knows the products of `table`.
     #[must_use]
     pub fn new(table: &'t ProductTable, options: Options) -> Self {
-        let state = State {
-            tenant_label: options.tenant_label.clone(),
-            ..State::default()
-        };
-        Self {
-            table,
-            options,
-            files: Vec::new(),
-            state,
-        }
+        let state = State { tenant_label: options.tenant_label.clone(), ..State::default() };
+        Self { table, options, files: Vec::new(), state }
     }
 
     /// Reads one input to its end. `name` stands in messages for the file.
@@ -143,10 +136,7 @@ impl<'t> Observer<'t> {
         let state = self.state;
         let (nodes, pods) = (state.nodes.len(), state.pods.len());
         if nodes == 0 && !self.options.nodes_elsewhere {
-            return Err(ObserveError::NoNodes {
-                files: self.files.join(", "),
-                pods,
-            });
+            return Err(ObserveError::NoNodes { files: self.files.join(", "), pods });
         }
         Ok(assemble(state, self.table))
     }
@@ -163,27 +153,28 @@ fn assemble(state: State, table: &ProductTable) -> Observation {
         let Some(record) = dated.record else { continue };
         observed.extend(node::observe(&name, record, table, &mut cutter, &mut drafts));
     }
-    let asking = state
-        .pods
-        .iter()
-        .filter_map(|(name, d)| Some((name, &d.record, d.record.gpu.as_deref()?)));
+    let asking = state.pods.iter().filter_map(|(name, d)| Some((name, &d.record, d.record.gpu.as_deref()?)));
     let asking = asking.collect::<workload::Pods<'_>>();
     let demand = workload::demand(&asking, &mut drafts);
     take_from_nodes(&mut observed, &state.pods, &asking);
-    let fleet = Fleet {
-        nodes: observed.iter().map(|o| o.node.clone()).collect(),
-        has_nodes: nodes > 0,
-        namespaces,
-        resources,
-        ..Fleet::default()
+    let scene = Scene {
+        table,
+        nodes: &observed,
+        asking: &asking,
+        pods: &state.pods,
+        demand: &demand,
+        quotas: &state.quotas,
+        has_quotas: state.has_quotas,
+        namespaces: &namespaces,
+        resources: &resources,
+        held: finding::held(&asking),
+        gone: state.gone,
     };
-    Observation {
-        fleet,
-        demand,
-        findings: finding::ordered(drafts),
-        nodes,
-        pods,
-    }
+    finding::find(&scene, &mut cutter, &mut drafts);
+    let nodes_of_gpus = observed.into_iter().map(|o| o.node).collect();
+    let fleet =
+        Fleet { nodes: nodes_of_gpus, has_nodes: nodes > 0, namespaces, resources, ..Fleet::default() };
+    Observation { fleet, demand, findings: finding::ordered(drafts), nodes, pods }
 }
 
 /// CPU, memory and devices on GPU nodes that belong to no workload of the demand.
@@ -193,20 +184,14 @@ fn take_from_nodes(
     asking: &workload::Pods<'_>,
 ) {
     let mut others = workload::held_by_others(asking);
-    let mut nodes = observed
-        .iter_mut()
-        .map(|o| (o.node.name.clone(), &mut o.node))
-        .collect::<BTreeMap<_, &mut Node>>();
+    let mut nodes =
+        observed.iter_mut().map(|o| (o.node.name.clone(), &mut o.node)).collect::<BTreeMap<_, &mut Node>>();
     for (name, node) in &mut nodes {
         node.held_by_others = others.remove(name).unwrap_or_default();
     }
     for dated in pods.values() {
         let record = &dated.record;
-        if record
-            .gpu
-            .as_deref()
-            .is_some_and(|pod| workload::is_demand(record, pod))
-        {
+        if record.gpu.as_deref().is_some_and(|pod| workload::is_demand(record, pod)) {
             continue;
         }
         if let Some(node) = record.node.as_ref().and_then(|name| nodes.get_mut(name)) {
@@ -218,11 +203,7 @@ fn take_from_nodes(
 
 /// Every GPU resource name that a node, a pod or a quota knows.
 fn resources(state: &State) -> BTreeSet<GpuResource> {
-    let of_nodes = state
-        .nodes
-        .values()
-        .filter_map(|d| d.record.as_ref())
-        .flat_map(NodeRecord::names);
+    let of_nodes = state.nodes.values().filter_map(|d| d.record.as_ref()).flat_map(NodeRecord::names);
     let of_pods = state.pods.values().flat_map(|d| &d.record.names);
     let of_quotas = state.quotas.values().flat_map(|d| d.record.hard.keys());
     of_nodes.chain(of_pods).chain(of_quotas).cloned().collect()
@@ -240,11 +221,7 @@ fn namespaces(state: &State) -> BTreeSet<String> {
         }
     }
     // A namespace of which only the operator's pods are known is the operator's, also where it is listed by name.
-    let teams = state
-        .pods
-        .iter()
-        .filter(|(_, d)| !d.record.operator)
-        .map(|(n, _)| n.namespace.as_str());
+    let teams = state.pods.iter().filter(|(_, d)| !d.record.operator).map(|(n, _)| n.namespace.as_str());
     let teams = teams.collect::<BTreeSet<_>>();
     all.retain(|n| {
         !SYSTEM_NAMESPACES.contains(&n.as_str())
@@ -264,10 +241,7 @@ impl Sink for State {
         match object {
             Object::Node(metadata, spec, status) => {
                 let name = metadata.name.clone();
-                let dated = Dated {
-                    document: self.document,
-                    record: node::record(metadata, spec, status),
-                };
+                let dated = Dated { document: self.document, record: node::record(metadata, spec, status) };
                 match self.nodes.insert(name.clone(), dated) {
                     Some(before) if before.document == self.document => Err(twice("Node", &name)),
                     before => {
@@ -278,18 +252,9 @@ impl Sink for State {
             }
             Object::Pod(parts) => {
                 let (metadata, spec, status) = *parts;
-                let name = PodRef {
-                    namespace: metadata.namespace.clone(),
-                    name: metadata.name.clone(),
-                };
+                let name = PodRef { namespace: metadata.namespace.clone(), name: metadata.name.clone() };
                 let record = pod::record(&metadata, spec, &status, self.tenant_label.as_deref());
-                match self.pods.insert(
-                    name.clone(),
-                    Dated {
-                        document: self.document,
-                        record,
-                    },
-                ) {
+                match self.pods.insert(name.clone(), Dated { document: self.document, record }) {
                     Some(before) if before.document == self.document => {
                         Err(twice("Pod", &format!("{}/{}", name.namespace, name.name)))
                     }
@@ -323,8 +288,7 @@ impl Sink for State {
         if !pods.is_empty() {
             // Pods of one namespace only may be a snapshot of that namespace; of several, of all.
             let all = pods.len() > 1;
-            self.pods
-                .retain(|name, d| d.document == now || !(all || pods.contains_key(&name.namespace)));
+            self.pods.retain(|name, d| d.document == now || !(all || pods.contains_key(&name.namespace)));
         }
         self.gone.0 += before.0 - self.nodes.len();
         self.gone.1 += before.1 - self.pods.len();
@@ -341,10 +305,8 @@ impl State {
         let scoped = !spec.scopes.is_empty() || spec.scope_selector.is_some();
         let mut hard = BTreeMap::new();
         for (key, amount) in spec.hard {
-            let resource = key
-                .strip_prefix("requests.")
-                .or_else(|| key.strip_prefix("limits."))
-                .unwrap_or(&key);
+            let resource =
+                key.strip_prefix("requests.").or_else(|| key.strip_prefix("limits.")).unwrap_or(&key);
             let Ok(resource) = resource.parse::<GpuResource>() else {
                 continue;
             };
@@ -352,13 +314,7 @@ impl State {
             hard.insert(resource, parse_quantity(&amount.0).map_err(told)?);
         }
         let record = QuotaRecord { hard, scoped };
-        self.quotas.insert(
-            PodRef { namespace, name },
-            Dated {
-                document: self.document,
-                record,
-            },
-        );
+        self.quotas.insert(PodRef { namespace, name }, Dated { document: self.document, record });
         Ok(())
     }
 }

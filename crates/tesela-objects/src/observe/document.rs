@@ -43,22 +43,11 @@ pub(super) fn read_input(
     mut reader: impl Read,
     sink: &mut impl Sink,
 ) -> Result<(), ObserveError> {
-    let io = |e: &std::io::Error| ObserveError::Io {
-        file: file.to_owned(),
-        message: e.to_string(),
-    };
+    let io = |e: &std::io::Error| ObserveError::Io { file: file.to_owned(), message: e.to_string() };
     let mut head = Vec::new();
-    reader
-        .by_ref()
-        .take(HEAD as u64)
-        .read_to_end(&mut head)
-        .map_err(|e| io(&e))?;
+    reader.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(|e| io(&e))?;
     check_look(file, &head)?;
-    let skip = if head.starts_with(&[0xEF, 0xBB, 0xBF]) {
-        3
-    } else {
-        0
-    };
+    let skip = if head.starts_with(&[0xEF, 0xBB, 0xBF]) { 3 } else { 0 };
     let bytes = BufReader::with_capacity(BUFFER, head[skip..].chain(reader));
     let mut de = serde_json::Deserializer::from_reader(bytes);
     let mut tally = Tally::default();
@@ -69,10 +58,7 @@ pub(super) fn read_input(
             Err(_) => {}
         }
         sink.begin();
-        let seed = DocumentSeed {
-            sink: &mut *sink,
-            tally: &mut tally,
-        };
+        let seed = DocumentSeed { sink: &mut *sink, tally: &mut tally };
         let list = seed.deserialize(&mut de).map_err(|e| fault(file, &e, &tally))?;
         sink.end(list);
     }
@@ -84,30 +70,20 @@ fn check_look(file: &str, head: &[u8]) -> Result<(), ObserveError> {
     let (found, hint) = match sniff(head) {
         Look::Json => return Ok(()),
         Look::Empty => {
-            return Err(ObserveError::Empty {
-                file: file.to_owned(),
-            });
+            return Err(ObserveError::Empty { file: file.to_owned() });
         }
-        Look::KubectlTable => (
-            "the table that kubectl prints for people",
-            format!("the flag `-o json` is missing: {json}"),
-        ),
+        Look::KubectlTable => {
+            ("the table that kubectl prints for people", format!("the flag `-o json` is missing: {json}"))
+        }
         Look::KubectlMessage => ("a message of kubectl", format!("mend what it says, then {json}")),
         Look::Utf16 => (
             "UTF-16 text, as some shells write it",
             "save it as UTF-8, or pipe it in without a file".to_owned(),
         ),
         Look::Binary => ("not text", json),
-        Look::Yaml => (
-            "YAML or other text",
-            format!("use `-o json` instead of `-o yaml`: {json}"),
-        ),
+        Look::Yaml => ("YAML or other text", format!("use `-o json` instead of `-o yaml`: {json}")),
     };
-    Err(ObserveError::NotJson {
-        file: file.to_owned(),
-        found,
-        hint,
-    })
+    Err(ObserveError::NotJson { file: file.to_owned(), found, hint })
 }
 
 fn fault(file: &str, error: &serde_json::Error, tally: &Tally) -> ObserveError {
@@ -117,25 +93,11 @@ fn fault(file: &str, error: &serde_json::Error, tally: &Tally) -> ObserveError {
         None => "before the first whole object".to_owned(),
     };
     let text = error.to_string();
-    let message = text
-        .rsplit_once(" at line ")
-        .map_or(text.as_str(), |(message, _)| message)
-        .to_owned();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
     match error.classify() {
         serde_json::error::Category::Io => ObserveError::Io { file, message },
-        serde_json::error::Category::Eof => ObserveError::Truncated {
-            file,
-            line,
-            column,
-            last,
-        },
-        _ => ObserveError::Json {
-            file,
-            line,
-            column,
-            message,
-            last,
-        },
+        serde_json::error::Category::Eof => ObserveError::Truncated { file, line, column, last },
+        _ => ObserveError::Json { file, line, column, message, last },
     }
 }
 
@@ -171,10 +133,7 @@ impl Tally {
             return Err(ObserveError::NoItems { file });
         }
         let kinds = self.kinds.iter().map(|(kind, count)| format!("{count} {kind}"));
-        Err(ObserveError::WrongKinds {
-            file,
-            found: kinds.collect::<Vec<_>>().join(", "),
-        })
+        Err(ObserveError::WrongKinds { file, found: kinds.collect::<Vec<_>>().join(", ") })
     }
 }
 
@@ -204,9 +163,7 @@ fn sort(kind: Option<&str>, api_version: Option<&str>) -> Sort {
 
 /// Items of a `PodList` carry no kind of their own in the API server's raw answers.
 fn item_kind(list: Option<&str>) -> Option<String> {
-    list.and_then(|l| l.strip_suffix("List"))
-        .filter(|k| !k.is_empty())
-        .map(str::to_owned)
+    list.and_then(|l| l.strip_suffix("List")).filter(|k| !k.is_empty()).map(str::to_owned)
 }
 
 /// The parts of an object. Where the kind comes after a part, or not at all, that part is held raw until the
@@ -290,12 +247,7 @@ impl<'de, S: Sink> DeserializeSeed<'de> for DocumentSeed<'_, S> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        let object = ObjectSeed {
-            sink: self.sink,
-            tally: self.tally,
-            kind: None,
-            top: true,
-        };
+        let object = ObjectSeed { sink: self.sink, tally: self.tally, kind: None, top: true };
         deserializer.deserialize_map(object)
     }
 }
@@ -390,18 +342,16 @@ impl<'de, S: Sink> Visitor<'de> for ObjectSeed<'_, S> {
                 Key::Kind => self.kind = map.next_value::<Option<String>>()?.or(self.kind),
                 Key::ApiVersion => api_version = map.next_value()?,
                 Key::Metadata => metadata = map.next_value::<Option<Metadata>>()?.unwrap_or_default(),
-                Key::Spec => parts.read_spec(&mut map, sort(self.kind.as_deref(), api_version.as_deref()))?,
+                Key::Spec => {
+                    parts.read_spec(&mut map, sort(self.kind.as_deref(), api_version.as_deref()))?;
+                }
                 Key::Status => {
-                    parts.read_status(&mut map, sort(self.kind.as_deref(), api_version.as_deref()))?
+                    parts.read_status(&mut map, sort(self.kind.as_deref(), api_version.as_deref()))?;
                 }
                 Key::Items if self.top => {
                     list = true;
                     let kind = item_kind(self.kind.as_deref());
-                    map.next_value_seed(ItemsSeed {
-                        sink: &mut *self.sink,
-                        tally: &mut *self.tally,
-                        kind,
-                    })?;
+                    map.next_value_seed(ItemsSeed { sink: &mut *self.sink, tally: &mut *self.tally, kind })?;
                 }
                 Key::Message if self.top => message = map.next_value::<Value>()?.as_str().map(str::to_owned),
                 Key::Items | Key::Message | Key::Other => {
@@ -416,8 +366,7 @@ impl<'de, S: Sink> Visitor<'de> for ObjectSeed<'_, S> {
             self.tally.refused = Some(message.unwrap_or_else(|| "no message".to_owned()));
             return Ok(false);
         }
-        self.finish(api_version.as_deref(), metadata, parts)
-            .map_err(A::Error::custom)?;
+        self.finish(api_version.as_deref(), metadata, parts).map_err(A::Error::custom)?;
         Ok(false)
     }
 }
@@ -440,10 +389,7 @@ impl<S: Sink> ObjectSeed<'_, S> {
         }
         self.tally.count(&kind, &metadata);
         let place = self.tally.last.clone().unwrap_or_default();
-        let Some(object) = parts
-            .object(sort, metadata)
-            .map_err(|e| format!("{place}: {e}"))?
-        else {
+        let Some(object) = parts.object(sort, metadata).map_err(|e| format!("{place}: {e}"))? else {
             return Ok(());
         };
         self.tally.useful += 1;

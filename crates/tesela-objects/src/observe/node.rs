@@ -1,16 +1,17 @@
 //! A node of the API server → a node with its GPUs, by the counting rules of DESIGN 9 (`today.gpus_by_mode`).
 
+mod count;
+
 use std::collections::BTreeMap;
 
-use tesela_model::finding::Severity;
-use tesela_model::fleet::{Gpu, MigStrategy, Node, Offer, Taint};
+use tesela_model::fleet::{Node, Offer, Taint};
 use tesela_model::label;
-use tesela_model::origin::Origin;
-use tesela_model::product::{LabelledProduct, Product, ProductTable, ProfileName};
-use tesela_model::quantity::{Bytes, Mib, MilliCpu};
-use tesela_model::resource::{GpuDevice, GpuResource};
+use tesela_model::product::ProductTable;
+use tesela_model::quantity::{Bytes, MilliCpu};
+use tesela_model::resource::GpuResource;
 
-use super::cut::{CutFault, Cutter};
+use self::count::{Counted, count};
+use super::cut::Cutter;
 use super::finding::Draft;
 use super::wire::{Metadata, NodeSpec, NodeStatus, ResourceList};
 
@@ -57,31 +58,21 @@ pub(super) struct Observed {
 pub(super) fn record(metadata: Metadata, spec: NodeSpec, status: NodeStatus) -> Option<NodeRecord> {
     let labels = metadata.labels;
     let set = |key: &str| labels.get(key).map(String::as_str);
-    let labelled = [label::GPU_PRODUCT, label::GPU_COUNT]
-        .iter()
-        .any(|key| set(key).is_some())
+    let labelled = [label::GPU_PRODUCT, label::GPU_COUNT].iter().any(|key| set(key).is_some())
         || set(label::GPU_PRESENT) == Some("true")
         || set(VGPU_PRESENT) == Some("true")
         || set(label::WORKLOAD_CONFIG).is_some_and(|w| w.starts_with("vm-"));
     if !labelled && status.capacity.gpus.is_empty() && status.allocatable.gpus.is_empty() {
         return None;
     }
-    let mut taints = spec.taints.into_iter().map(|t| Taint {
-        key: t.key,
-        value: t.value,
-        effect: t.effect,
-    });
+    let mut taints = spec.taints.into_iter().map(|t| Taint { key: t.key, value: t.value, effect: t.effect });
     let mut taints = taints.by_ref().collect::<Vec<_>>();
     taints.sort();
     Some(NodeRecord {
         labels,
         taints,
         cordoned: spec.unschedulable,
-        ready: status
-            .conditions
-            .iter()
-            .find(|c| c.kind == "Ready")
-            .map(|c| c.status == "True"),
+        ready: status.conditions.iter().find(|c| c.kind == "Ready").map(|c| c.status == "True"),
         capacity: status.capacity,
         allocatable: status.allocatable,
     })
@@ -128,9 +119,7 @@ impl NodeRecord {
             || self.number(label::GPU_COUNT).is_some_and(|n| n > 0)
             || self.text(label::GPU_PRESENT) == Some("true")
             || self.text(VGPU_PRESENT) == Some("true")
-            || self
-                .text(label::WORKLOAD_CONFIG)
-                .is_some_and(|w| w.starts_with("vm-"))
+            || self.text(label::WORKLOAD_CONFIG).is_some_and(|w| w.starts_with("vm-"))
     }
 
     fn is_operator_managed(&self) -> bool {
@@ -148,10 +137,9 @@ impl NodeRecord {
                 "its GPUs go to virtual machines whole ({}=vm-passthrough)",
                 label::WORKLOAD_CONFIG
             )),
-            Some("vm-vgpu") => Some(format!(
-                "its GPUs go to virtual machines as vGPUs ({}=vm-vgpu)",
-                label::WORKLOAD_CONFIG
-            )),
+            Some("vm-vgpu") => {
+                Some(format!("its GPUs go to virtual machines as vGPUs ({}=vm-vgpu)", label::WORKLOAD_CONFIG))
+            }
             _ => (self.text(VGPU_PRESENT) == Some("true"))
                 .then(|| format!("its GPUs are vGPUs of a hypervisor ({VGPU_PRESENT}=true)")),
         }
@@ -170,24 +158,18 @@ pub(super) fn observe(
     if !record.is_gpu_node(&offered) {
         return None;
     }
-    let mut reader = Reader {
-        name,
-        record: &record,
-        offered: &offered,
-        table,
-        cutter,
-        drafts,
-        gpus: Vec::new(),
-    };
-    let (strategy, unusable) = reader.read();
-    let gpus = reader.gpus;
+    let Counted { gpus, strategy, unusable } = count(name, &record, &offered, table, cutter, drafts);
     let renamed = offered.iter().any(|(r, o)| r.shared && o.capacity > 0);
     let ready = record.ready.unwrap_or(true);
+    // A MIG GPU without instances has nothing to offer and is well; anything else should offer something.
+    let empty_mig =
+        gpus.iter().all(|g| matches!(&g.offer, Offer::Mig { instances, .. } if instances.is_empty()));
+    let silent = !empty_mig && offered.values().all(|o| o.allocatable == 0);
     let operator = record.is_operator_managed();
     let node = Node {
         name: name.to_owned(),
         taints: record.taints,
-        schedulable: ready && !record.cordoned,
+        schedulable: ready && !record.cordoned && !silent,
         cpu: record.allocatable.cpu.or(record.capacity.cpu),
         memory: record.allocatable.memory.or(record.capacity.memory),
         cpu_taken: MilliCpu(0),
@@ -200,520 +182,5 @@ pub(super) fn observe(
         unusable,
         labels: record.labels,
     };
-    Some(Observed {
-        node,
-        offered,
-        cordoned: record.cordoned,
-        ready,
-    })
-}
-
-/// Sharing of whole GPUs as labels and names show it.
-#[derive(Clone, Copy)]
-enum Sharing {
-    None,
-    TimeSliced(u32),
-    Mps(u32),
-}
-
-impl Sharing {
-    fn offer(self) -> Offer {
-        match self {
-            Self::None => Offer::Exclusive,
-            Self::TimeSliced(replicas) => Offer::TimeSliced { replicas },
-            Self::Mps(replicas) => Offer::Mps { replicas },
-        }
-    }
-
-    fn replicas(self) -> u64 {
-        match self {
-            Self::None => 1,
-            Self::TimeSliced(replicas) | Self::Mps(replicas) => u64::from(replicas),
-        }
-    }
-}
-
-/// What a product label says, with what the table knows of it.
-struct Named<'a> {
-    product: Option<&'a Product>,
-    id: String,
-    memory: Option<Mib>,
-}
-
-struct Reader<'a> {
-    name: &'a str,
-    record: &'a NodeRecord,
-    offered: &'a BTreeMap<GpuResource, Offered>,
-    table: &'a ProductTable,
-    cutter: &'a mut Cutter,
-    drafts: &'a mut Vec<Draft>,
-    gpus: Vec<Gpu>,
-}
-
-impl Reader<'_> {
-    /// Fills `gpus`; answers the MIG strategy and why the GPUs must not be planned with.
-    fn read(&mut self) -> (MigStrategy, Option<String>) {
-        let told = match self.record.text(label::MIG_STRATEGY) {
-            Some("single") => MigStrategy::Single,
-            Some("mixed") => MigStrategy::Mixed,
-            _ => MigStrategy::None,
-        };
-        let offers_mig = self
-            .offered
-            .iter()
-            .any(|(r, o)| o.capacity > 0 && matches!(r.device, GpuDevice::Mig(_)));
-        let mut strategy = if offers_mig { MigStrategy::Mixed } else { told };
-        let mut unusable = self.record.virtual_gpus();
-        if let Some(reason) = &unusable {
-            self.find(Severity::Info, "virtual-gpus", 0, format!("{reason}, so they are not planned with"), "nothing to do if that is meant; else change the label and let the node be set up for containers");
-        }
-        let Some(value) = self.record.text(label::GPU_PRODUCT) else {
-            if unusable.is_none() {
-                unusable = self.without_labels(offers_mig);
-            }
-            return (strategy, unusable);
-        };
-        let label = LabelledProduct::read(value);
-        let product = self.table.by_label(value);
-        let memory = || {
-            label
-                .mig
-                .is_none()
-                .then(|| self.record.number(label::GPU_MEMORY))
-                .flatten()
-                .filter(|m| *m > 0)
-        };
-        let named = Named {
-            product,
-            id: product.map_or_else(|| label.product.to_owned(), |p| p.id.to_string()),
-            memory: product.and_then(|p| p.memory).or_else(|| memory().map(Mib)),
-        };
-        let fault = match (label.mig, strategy) {
-            (Some("INVALID"), _) => Some(self.invalid(value)),
-            (Some(profile), _) if !offers_mig => {
-                strategy = MigStrategy::Single;
-                self.single(&named, profile)
-            }
-            (_, MigStrategy::Mixed) => self.mixed(&named),
-            _ => self.plain(&named),
-        };
-        (strategy, unusable.or(fault))
-    }
-
-    fn find(&mut self, severity: Severity, rule: &'static str, gpus: u64, what: String, fix: &str) {
-        self.drafts.push(Draft {
-            severity,
-            rule,
-            subject: format!("Node/{}", self.name),
-            message: format!("node {}: {what}", self.name),
-            fix: fix.to_owned(),
-            gpus,
-        });
-    }
-
-    fn capacity(&self, resource: &GpuResource) -> u64 {
-        self.offered.get(resource).map_or(0, |o| o.capacity)
-    }
-
-    fn push(&mut self, count: u64, named: &Named<'_>, offer: &Offer) {
-        for _ in 0..count.min(MOST_GPUS) {
-            let (product, memory) = (named.id.clone(), named.memory);
-            self.gpus.push(Gpu {
-                uuid: None,
-                product,
-                memory,
-                offer: offer.clone(),
-            });
-        }
-    }
-
-    /// Sharing of whole GPUs. Labels come from the config file, names from what the plugin offers; names win.
-    fn sharing(&self, mixed: bool) -> Sharing {
-        let shared = self.capacity(&GpuResource::gpu().renamed());
-        let strategy = self.record.text(label::GPU_SHARING_STRATEGY).unwrap_or_default();
-        let told = self.record.number(label::GPU_REPLICAS).filter(|n| *n >= 2);
-        let product = self.record.text(label::GPU_PRODUCT).map(LabelledProduct::read);
-        let is_shared = shared > 0
-            || told.is_some()
-            || matches!(strategy, "time-slicing" | "mps")
-            || product.is_some_and(|p| p.shared);
-        let offered = if shared > 0 {
-            shared
-        } else {
-            self.capacity(&GpuResource::gpu())
-        };
-        // On a mixed node `gpu.count` counts the MIG GPUs too, which are not behind this name.
-        let count = self.record.number(label::GPU_COUNT).filter(|n| *n > 0 && !mixed);
-        let counted = || {
-            count
-                .filter(|n| offered.is_multiple_of(*n))
-                .map(|n| offered / n)
-                .filter(|n| *n >= 2)
-        };
-        let replicas = told.or_else(counted).and_then(|n| u32::try_from(n).ok());
-        match replicas.filter(|_| is_shared) {
-            Some(replicas) if strategy == "mps" => Sharing::Mps(replicas),
-            Some(replicas) => Sharing::TimeSliced(replicas),
-            None => Sharing::None,
-        }
-    }
-
-    /// Whole GPUs that the names offer: replicas counted back to devices.
-    fn whole(&self, sharing: Sharing) -> u64 {
-        let plain = self.capacity(&GpuResource::gpu());
-        let shared = self.capacity(&GpuResource::gpu().renamed());
-        if shared > 0 {
-            plain + shared.div_ceil(sharing.replicas())
-        } else {
-            plain.div_ceil(sharing.replicas())
-        }
-    }
-
-    /// The label `gpu.count`, unless no machine has so many.
-    fn count(&mut self) -> Option<u64> {
-        let count = self.record.number(label::GPU_COUNT)?;
-        if count <= MOST_GPUS {
-            return Some(count);
-        }
-        self.find(
-            Severity::Error,
-            "gpu-count-implausible",
-            0,
-            format!(
-                "the label {}={count} is more than any machine has; it is not believed",
-                label::GPU_COUNT
-            ),
-            "restart GPU feature discovery on the node",
-        );
-        None
-    }
-
-    /// No MIG: `gpu.count` GPUs, offered whole or in shares.
-    fn plain(&mut self, named: &Named<'_>) -> Option<String> {
-        let sharing = self.sharing(false);
-        let whole = self.whole(sharing);
-        let count = self.count().unwrap_or(whole);
-        self.push(count, named, &sharing.offer());
-        self.surplus(whole, count);
-        self.not_offered(whole, count);
-        None
-    }
-
-    /// More GPUs offered than the labels count: feature discovery labels one of several products.
-    fn surplus(&mut self, whole: u64, count: u64) {
-        let more = whole.saturating_sub(count);
-        if more == 0 {
-            return;
-        }
-        let unknown = Named {
-            product: None,
-            id: UNKNOWN.to_owned(),
-            memory: None,
-        };
-        self.push(more, &unknown, &Offer::Exclusive);
-        let what = format!(
-            "the labels count {count} GPUs and no sharing, but the node offers {whole}: it has several products, of which the labels tell one, or shares that the labels do not show; {more} are taken as GPUs of an unknown product"
-        );
-        self.find(
-            Severity::Warning,
-            "labels-count-fewer-gpus",
-            more,
-            what,
-            "give feature discovery the device plugin's config, or move the other products to nodes of their own",
-        );
-    }
-
-    /// Fewer GPUs offered than the labels count.
-    fn not_offered(&mut self, whole: u64, count: u64) {
-        let missing = count.saturating_sub(whole);
-        if missing > 0 {
-            self.find(
-                Severity::Error,
-                "gpus-not-offered",
-                missing,
-                format!("the labels count {count} GPUs, the node offers {whole}; nobody can ask for the other {missing}"),
-                "look at the device plugin's pod on the node (kubectl -n gpu-operator get pods -o wide) and at `nvidia-smi` there; restart the plugin once the GPUs are well",
-            );
-        }
-    }
-
-    fn without_labels(&mut self, offers_mig: bool) -> Option<String> {
-        let plain = self.capacity(&GpuResource::gpu());
-        let shared = self.capacity(&GpuResource::gpu().renamed());
-        let offered = self.offered.iter().filter(|(_, o)| o.capacity > 0);
-        let mut offered = offered
-            .map(|(name, o)| format!("{} {name}", o.capacity))
-            .collect::<Vec<_>>()
-            .join(", ");
-        if offered.is_empty() {
-            "nothing".clone_into(&mut offered);
-        }
-        let unknown = Named {
-            product: None,
-            id: UNKNOWN.to_owned(),
-            memory: None,
-        };
-        if plain <= MOST_GPUS {
-            self.push(plain, &unknown, &Offer::Exclusive);
-        }
-        self.find(
-            Severity::Warning,
-            "gpu-labels-absent",
-            plain,
-            format!(
-                "it offers {offered}, but has no label {}; its product is not known",
-                label::GPU_PRODUCT
-            ),
-            "install GPU feature discovery, or look at its pod on the node",
-        );
-        (offers_mig || shared > 0 || plain > MOST_GPUS || plain == 0).then(|| {
-            format!(
-                "it has no label {}, so what it offers cannot be counted in GPUs",
-                label::GPU_PRODUCT
-            )
-        })
-    }
-
-    fn invalid(&mut self, value: &str) -> String {
-        let what = format!(
-            "its label {}={value} says that MIG strategy single does not hold: an empty MIG GPU, MIG and plain GPUs together, or more than one profile; the device plugin does not start there, and its GPUs cannot be counted",
-            label::GPU_PRODUCT
-        );
-        self.find(
-            Severity::Error,
-            "mig-invalid",
-            0,
-            what,
-            "give all GPUs of the node one profile each (nvidia.com/mig.config=all-<profile>), or use MIG strategy mixed",
-        );
-        "its MIG layout does not fit MIG strategy single (label ends in -MIG-INVALID)".to_owned()
-    }
-
-    /// MIG strategy single: `gpu.count` counts MIG devices.
-    fn single(&mut self, named: &Named<'_>, profile: &str) -> Option<String> {
-        let sharing = self.sharing(false);
-        let replicas = sharing.replicas();
-        let offered = self.whole(sharing);
-        let devices = self.count().unwrap_or(offered);
-        let Some(product) = named.product else {
-            return self.unknown_mig(&named.id, profile);
-        };
-        let found = product
-            .profile_by_label(profile)
-            .ok()
-            .filter(|p| !p.placements.is_empty());
-        let Some(found) = found else {
-            return self.unknown_mig(&named.id, profile);
-        };
-        let alone = BTreeMap::from([(found.name.clone(), devices)]);
-        let max = found.max_instances.map(u64::from).filter(|n| *n > 0);
-        let gpus = match max {
-            Some(max) => u32::try_from(devices.div_ceil(max)).ok(),
-            None => self.cutter.fewest(product, &alone),
-        };
-        let cut = gpus.map_or(Err(CutFault::Impossible), |gpus| {
-            self.cutter.spread(product, &alone, gpus)
-        });
-        let shares = u32::try_from(replicas).ok().filter(|n| *n >= 2);
-        let shares = shares
-            .map(|n| (found.name.clone(), n))
-            .into_iter()
-            .collect::<BTreeMap<_, _>>();
-        match cut {
-            Ok(layouts) => {
-                for instances in layouts {
-                    let offer = Offer::Mig {
-                        instances,
-                        replicas: shares.clone(),
-                        origin: Origin::Estimated,
-                    };
-                    self.push(1, named, &offer);
-                }
-                self.not_offered_instances(offered, devices);
-                None
-            }
-            Err(fault) => self.impossible_cut(product, &alone, gpus.unwrap_or(0), fault),
-        }
-    }
-
-    fn not_offered_instances(&mut self, offered: u64, devices: u64) {
-        if let Some(missing) = devices.checked_sub(offered).filter(|n| *n > 0) {
-            self.find(
-                Severity::Error,
-                "gpus-not-offered",
-                1,
-                format!("the labels count {devices} MIG devices, the node offers {offered}; nobody can ask for the other {missing}"),
-                "restart the device plugin on the node: it finds MIG devices at its start only",
-            );
-        }
-    }
-
-    fn unknown_mig(&mut self, id: &str, profile: &str) -> Option<String> {
-        let what = format!(
-            "it offers MIG devices of {profile}, but where they sit on {id} is not in the profile table, so its GPUs cannot be counted"
-        );
-        self.find(
-            Severity::Warning,
-            "mig-profile-unknown",
-            0,
-            what,
-            "give the profile's placements in a table of your own",
-        );
-        Some(format!(
-            "the profile table has no placements of {profile} on {id}"
-        ))
-    }
-
-    /// MIG strategy mixed: whole GPUs keep `nvidia.com/gpu`, the others have MIG on, with or without instances.
-    fn mixed(&mut self, named: &Named<'_>) -> Option<String> {
-        let (instances, shares, strange) = self.instances(named);
-        let sharing = self.sharing(true);
-        let whole = self.whole_beside_mig(sharing);
-        let told = self.count();
-        let mig = match (told, named.product) {
-            (Some(count), _) => count.saturating_sub(whole),
-            (None, Some(product)) => self.cutter.fewest(product, &instances).map_or(0, u64::from),
-            (None, None) => 0,
-        };
-        self.push(whole.min(told.unwrap_or(whole)), named, &sharing.offer());
-        if let Some(count) = told {
-            self.surplus(whole, count);
-        }
-        let unknown = |profile: &str| (named.id.clone(), profile.to_owned());
-        let fault = match (named.product, strange) {
-            (_, Some(profile)) => Some(unknown(&profile)),
-            (None, None) if !instances.is_empty() => Some(unknown("MIG")),
-            _ => None,
-        };
-        if let Some((id, profile)) = fault {
-            let empty = Offer::Mig {
-                instances: Vec::new(),
-                replicas: BTreeMap::new(),
-                origin: Origin::Assumed,
-            };
-            self.push(mig, named, &empty);
-            return self.unknown_mig(&id, &profile);
-        }
-        let cut = match (named.product, u32::try_from(mig)) {
-            (Some(product), Ok(mig)) => self.cutter.spread(product, &instances, mig),
-            (None, Ok(mig)) => Ok(vec![Vec::new(); usize::try_from(mig).unwrap_or(0)]),
-            (_, Err(_)) => Err(CutFault::Impossible),
-        };
-        match cut {
-            Ok(layouts) => {
-                for instances in layouts {
-                    let replicas = shares.clone();
-                    let replicas = replicas
-                        .into_iter()
-                        .filter(|(p, _)| instances.iter().any(|i| i.profile == *p));
-                    let offer = Offer::Mig {
-                        replicas: replicas.collect(),
-                        instances,
-                        origin: Origin::Estimated,
-                    };
-                    self.push(1, named, &offer);
-                }
-                None
-            }
-            Err(fault) => {
-                let empty = Offer::Mig {
-                    instances: Vec::new(),
-                    replicas: BTreeMap::new(),
-                    origin: Origin::Assumed,
-                };
-                self.push(mig, named, &empty);
-                named
-                    .product
-                    .and_then(|p| self.impossible_cut(p, &instances, u32::try_from(mig).unwrap_or(0), fault))
-            }
-        }
-    }
-
-    /// Whole GPUs of a mixed node. A MIG GPU may overwrite the label `gpu.replicas` with 0; then nobody can tell
-    /// how many GPUs are behind `nvidia.com/gpu.shared`.
-    fn whole_beside_mig(&mut self, sharing: Sharing) -> u64 {
-        let shared = self.capacity(&GpuResource::gpu().renamed());
-        if shared == 0 || !matches!(sharing, Sharing::None) {
-            return self.whole(sharing);
-        }
-        let what = format!(
-            "it offers {shared} nvidia.com/gpu.shared, but the label {} does not say how many share a GPU; the GPUs behind them are counted as MIG GPUs",
-            label::GPU_REPLICAS
-        );
-        self.find(
-            Severity::Warning,
-            "replicas-unknown",
-            1,
-            what,
-            "put whole GPUs and MIG GPUs on different nodes, or give feature discovery the plugin's config",
-        );
-        self.capacity(&GpuResource::gpu())
-    }
-
-    /// Instances by the table's profile names, their replicas, and the first profile the table lacks.
-    fn instances(
-        &self,
-        named: &Named<'_>,
-    ) -> (
-        BTreeMap<ProfileName, u64>,
-        BTreeMap<ProfileName, u32>,
-        Option<String>,
-    ) {
-        let (mut counts, mut shares, mut strange) = (BTreeMap::new(), BTreeMap::new(), None);
-        for (resource, offered) in self.offered.iter().filter(|(_, o)| o.capacity > 0) {
-            let GpuDevice::Mig(profile) = &resource.device else {
-                continue;
-            };
-            let known = named.product.and_then(|p| p.profile(profile.as_str()).ok());
-            let Some(known) = known.filter(|p| !p.placements.is_empty()) else {
-                strange.get_or_insert_with(|| profile.to_string());
-                counts.insert(profile.clone(), offered.capacity);
-                continue;
-            };
-            let key = |what: &str| format!("nvidia.com/mig-{}.{what}", profile.label_form());
-            let told = self.record.number(&key("replicas")).filter(|n| *n >= 2);
-            let devices = self.record.number(&key("count")).filter(|n| *n > 0);
-            let counted = devices
-                .filter(|n| offered.capacity.is_multiple_of(*n))
-                .map(|n| offered.capacity / n);
-            let told = told.or_else(|| counted.filter(|n| *n >= 2 && resource.shared));
-            let replicas = told.and_then(|n| u32::try_from(n).ok());
-            let real = offered.capacity.div_ceil(replicas.map_or(1, u64::from));
-            *counts.entry(known.name.clone()).or_insert(0) += real;
-            if let Some(replicas) = replicas {
-                shares.insert(known.name.clone(), replicas);
-            }
-        }
-        (counts, shares, strange)
-    }
-
-    fn impossible_cut(
-        &mut self,
-        product: &Product,
-        counts: &BTreeMap<ProfileName, u64>,
-        gpus: u32,
-        fault: CutFault,
-    ) -> Option<String> {
-        let list = counts
-            .iter()
-            .map(|(p, n)| format!("{n}x {p}"))
-            .collect::<Vec<_>>()
-            .join(" + ");
-        let why = match fault {
-            CutFault::TooHard => "were not reconciled with any set of layouts",
-            CutFault::NoPlacements | CutFault::Impossible => "fit no set of layouts",
-        };
-        let what = format!(
-            "its instances ({list}) {why} of {gpus} {} GPUs with MIG on",
-            product.id
-        );
-        self.find(
-            Severity::Error,
-            "mig-counts-impossible",
-            u64::from(gpus),
-            what,
-            "compare `nvidia-smi mig -lgi` with the node's labels and capacity; restart the device plugin and feature discovery there",
-        );
-        Some(format!("its instances ({list}) {why} of {gpus} GPUs"))
-    }
+    Some(Observed { node, offered, cordoned: record.cordoned, ready })
 }

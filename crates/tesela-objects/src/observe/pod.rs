@@ -45,8 +45,6 @@ pub(super) struct GpuPod {
     pub(super) owner: String,
     /// Value of the tenant label, where asked for and there.
     pub(super) tenant: Option<String>,
-    /// Whether its phase is Running; else Pending (a lost node's Unknown counts as Running).
-    pub(super) running: bool,
     /// The deletionTimestamp.
     pub(super) deleted: Option<String>,
     /// Devices by resource name; the pod's request.
@@ -130,16 +128,9 @@ fn gpu_pod(
     let (kind, owner) = owner(metadata);
     let daemon = kind == "DaemonSet";
     let repelled = daemon || repels_itself(&spec.affinity.pod_anti_affinity.required, metadata);
-    let unscheduled = status
-        .conditions
-        .iter()
-        .find(|c| c.kind == "PodScheduled" && c.status == "False");
+    let unscheduled = status.conditions.iter().find(|c| c.kind == "PodScheduled" && c.status == "False");
     GpuPod {
-        tenant: tenant
-            .and_then(|key| metadata.labels.get(key))
-            .filter(|v| !v.is_empty())
-            .cloned(),
-        running: status.phase != "Pending" && !status.phase.is_empty(),
+        tenant: tenant.and_then(|key| metadata.labels.get(key)).filter(|v| !v.is_empty()).cloned(),
         deleted: metadata.deletion_timestamp.clone(),
         most: most_in_one_container(&spec),
         max_per_node: repelled.then_some(1),
@@ -158,22 +149,12 @@ fn gpu_pod(
 /// The controlling owner; a ReplicaSet's name without `-<pod-template-hash>` where the pod has that label; else
 /// the pod itself (DESIGN 9).
 fn owner(metadata: &Metadata) -> (String, String) {
-    let Some(owner) = metadata
-        .owner_references
-        .iter()
-        .find(|o| o.controller == Some(true))
-    else {
+    let Some(owner) = metadata.owner_references.iter().find(|o| o.controller == Some(true)) else {
         return ("Pod".to_owned(), metadata.name.clone());
     };
-    let hash = metadata
-        .labels
-        .get("pod-template-hash")
-        .filter(|_| owner.kind == "ReplicaSet");
+    let hash = metadata.labels.get("pod-template-hash").filter(|_| owner.kind == "ReplicaSet");
     let name = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
-    (
-        owner.kind.clone(),
-        name.filter(|n| !n.is_empty()).unwrap_or(&owner.name).to_owned(),
-    )
+    (owner.kind.clone(), name.filter(|n| !n.is_empty()).unwrap_or(&owner.name).to_owned())
 }
 
 /// Labels `app` of the GPU Operator's own pods and of its validators.
@@ -300,17 +281,8 @@ fn constraints(
     daemon: bool,
 ) -> NodeConstraints {
     let mut terms = Vec::new();
-    for term in affinity
-        .node_affinity
-        .required
-        .map(|r| r.node_selector_terms)
-        .unwrap_or_default()
-    {
-        let mut rules = term
-            .match_expressions
-            .into_iter()
-            .map(|r| rule(r, false))
-            .collect::<Vec<_>>();
+    for term in affinity.node_affinity.required.map(|r| r.node_selector_terms).unwrap_or_default() {
+        let mut rules = term.match_expressions.into_iter().map(|r| rule(r, false)).collect::<Vec<_>>();
         // The daemon controller pins each of its pods to a node; the workload as a whole is not pinned.
         if !daemon {
             rules.extend(term.match_fields.into_iter().map(|r| rule(r, true)));
@@ -321,17 +293,10 @@ fn constraints(
         }
     }
     terms.sort();
-    let mut tolerations = tolerations
-        .into_iter()
-        .filter(|t| !is_automatic(t))
-        .map(toleration)
-        .collect::<Vec<_>>();
+    let mut tolerations =
+        tolerations.into_iter().filter(|t| !is_automatic(t)).map(toleration).collect::<Vec<_>>();
     tolerations.sort();
-    NodeConstraints {
-        node_selector,
-        affinity: terms,
-        tolerations,
-    }
+    NodeConstraints { node_selector, affinity: terms, tolerations }
 }
 
 /// The API server adds these two to every pod; they say nothing about where a pod may start.
@@ -344,12 +309,7 @@ fn is_automatic(toleration: &WireToleration) -> bool {
 }
 
 fn toleration(wire: WireToleration) -> Toleration {
-    Toleration {
-        key: wire.key,
-        exists: wire.operator == "Exists",
-        value: wire.value,
-        effect: wire.effect,
-    }
+    Toleration { key: wire.key, exists: wire.operator == "Exists", value: wire.value, effect: wire.effect }
 }
 
 fn rule(requirement: Requirement, field: bool) -> LabelRule {
@@ -363,12 +323,7 @@ fn rule(requirement: Requirement, field: bool) -> LabelRule {
     };
     let mut values = requirement.values;
     values.sort();
-    LabelRule {
-        key: requirement.key,
-        operator,
-        values,
-        field,
-    }
+    LabelRule { key: requirement.key, operator, values, field }
 }
 
 /// Whether a required pod (anti-)affinity by host speaks of the pod's own kind.
@@ -376,18 +331,12 @@ fn repels_itself(terms: &[PodAffinityTerm], metadata: &Metadata) -> bool {
     terms.iter().any(|term| {
         term.topology_key == label::HOSTNAME
             && (term.namespaces.is_empty() || term.namespaces.contains(&metadata.namespace))
-            && term
-                .label_selector
-                .as_ref()
-                .is_some_and(|s| selects(s, &metadata.labels))
+            && term.label_selector.as_ref().is_some_and(|s| selects(s, &metadata.labels))
     })
 }
 
 fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
-    selector
-        .match_labels
-        .iter()
-        .all(|(k, v)| labels.get(k) == Some(v))
+    selector.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
         && selector.match_expressions.iter().all(|r| {
             let found = labels.get(&r.key);
             let listed = found.is_some_and(|v| r.values.contains(v));
@@ -402,14 +351,8 @@ fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool 
 }
 
 /// Parts of image names that mark a notebook or another place where a person types.
-const NOTEBOOK_IMAGES: [&str; 6] = [
-    "jupyter",
-    "notebook",
-    "rstudio",
-    "code-server",
-    "codeserver",
-    "zeppelin",
-];
+const NOTEBOOK_IMAGES: [&str; 6] =
+    ["jupyter", "notebook", "rstudio", "code-server", "codeserver", "zeppelin"];
 /// Labels that notebook controllers put on their pods (Kubeflow, JupyterHub).
 const NOTEBOOK_LABELS: [&str; 2] = ["notebook-name", "hub.jupyter.org/username"];
 
@@ -418,17 +361,10 @@ fn notebook(metadata: &Metadata, kind: &str, spec: &PodSpec) -> Option<String> {
     if kind == "Notebook" {
         return Some("its owner is a Notebook".to_owned());
     }
-    if let Some(key) = NOTEBOOK_LABELS
-        .iter()
-        .find(|key| metadata.labels.contains_key(**key))
-    {
+    if let Some(key) = NOTEBOOK_LABELS.iter().find(|key| metadata.labels.contains_key(**key)) {
         return Some(format!("it has the label {key}"));
     }
-    if metadata
-        .labels
-        .get("component")
-        .is_some_and(|c| c == "singleuser-server")
-    {
+    if metadata.labels.get("component").is_some_and(|c| c == "singleuser-server") {
         return Some("it has the label component=singleuser-server".to_owned());
     }
     let of_a_person = |container: &&Container| {
@@ -436,10 +372,7 @@ fn notebook(metadata: &Metadata, kind: &str, spec: &PodSpec) -> Option<String> {
         !positive(requests_of(&container.resources).gpus).is_empty()
             && NOTEBOOK_IMAGES.iter().any(|n| name.contains(n))
     };
-    spec.containers
-        .iter()
-        .find(of_a_person)
-        .map(|c| format!("its image is {}", shorten(&c.image)))
+    spec.containers.iter().find(of_a_person).map(|c| format!("its image is {}", shorten(&c.image)))
 }
 
 /// An image without registry, tag and digest, which say nothing about what runs.
@@ -460,21 +393,14 @@ fn trouble(spec: &PodSpec, status: &PodStatus) -> Option<Trouble> {
         let reason = s.state.waiting.as_ref()?.reason.as_str();
         (!ON_THE_WAY.contains(&reason)).then(|| reason.to_owned())
     };
-    for (statuses, prefix) in [
-        (&status.init_container_statuses, "Init:"),
-        (&status.container_statuses, ""),
-    ] {
+    for (statuses, prefix) in [(&status.init_container_statuses, "Init:"), (&status.container_statuses, "")] {
         for container in statuses {
             match waits(container) {
                 Some(reason) if reason == "CrashLoopBackOff" => {
-                    return Some(Trouble::Crashing {
-                        restarts: container.restart_count,
-                    });
+                    return Some(Trouble::Crashing { restarts: container.restart_count });
                 }
                 Some(reason) => {
-                    return Some(Trouble::Stuck {
-                        reason: format!("{prefix}{reason}"),
-                    });
+                    return Some(Trouble::Stuck { reason: format!("{prefix}{reason}") });
                 }
                 None => {}
             }
@@ -486,10 +412,7 @@ fn trouble(spec: &PodSpec, status: &PodStatus) -> Option<Trouble> {
 /// Every container that asks for GPUs has ended, but the pod goes on: the kubelet keeps the devices until the
 /// whole pod ends.
 fn ended(spec: &PodSpec, status: &PodStatus) -> Option<Trouble> {
-    let asking = spec
-        .containers
-        .iter()
-        .filter(|c| !positive(requests_of(&c.resources).gpus).is_empty());
+    let asking = spec.containers.iter().filter(|c| !positive(requests_of(&c.resources).gpus).is_empty());
     let asking = asking.map(|c| c.name.as_str()).collect::<Vec<_>>();
     let of = |name: &str| status.container_statuses.iter().find(|s| s.name == name);
     let over = |name: &&str| of(name).and_then(|s| s.state.terminated.as_ref());
@@ -498,15 +421,8 @@ fn ended(spec: &PodSpec, status: &PodStatus) -> Option<Trouble> {
     {
         return None;
     }
-    let since = asking
-        .iter()
-        .filter_map(over)
-        .filter_map(|t| t.finished_at.clone())
-        .max();
-    let going = status
-        .container_statuses
-        .iter()
-        .filter(|s| s.state.terminated.is_none());
+    let since = asking.iter().filter_map(over).filter_map(|t| t.finished_at.clone()).max();
+    let going = status.container_statuses.iter().filter(|s| s.state.terminated.is_none());
     let mut others = going.map(|s| s.name.clone()).collect::<Vec<_>>();
     others.sort();
     (!others.is_empty()).then_some(Trouble::Ended { since, others })

@@ -216,10 +216,7 @@ pub(super) enum Operator {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PodAffinity {
-    #[serde(
-        rename = "requiredDuringSchedulingIgnoredDuringExecution",
-        deserialize_with = "or_default"
-    )]
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution", deserialize_with = "or_default")]
     pub(super) required: Vec<PodAffinityTerm>,
 }
 

@@ -24,18 +24,12 @@ pub(super) fn is_demand(record: &PodRecord, pod: &GpuPod) -> bool {
 /// The GPU resource that a pod counts by, and how many devices of it: the first by name, whole GPUs before
 /// instances. What it asks for beside that is held, but is no demand of its own.
 pub(super) fn main_ask(pod: &GpuPod) -> Option<(&GpuResource, u32)> {
-    pod.asks
-        .first_key_value()
-        .map(|(name, n)| (name, u32::try_from(*n).unwrap_or(u32::MAX)))
+    pod.asks.first_key_value().map(|(name, n)| (name, u32::try_from(*n).unwrap_or(u32::MAX)))
 }
 
 /// The key of the workload a pod belongs to.
 pub(super) fn key(name: &PodRef, pod: &GpuPod) -> WorkloadKey {
-    WorkloadKey {
-        namespace: name.namespace.clone(),
-        kind: pod.kind.clone(),
-        name: pod.owner.clone(),
-    }
+    WorkloadKey { namespace: name.namespace.clone(), kind: pod.kind.clone(), name: pod.owner.clone() }
 }
 
 /// Groups the demand by owner.
@@ -43,20 +37,12 @@ pub(super) fn demand(pods: &Pods<'_>, drafts: &mut Vec<Draft>) -> Demand {
     let mut groups = BTreeMap::<WorkloadKey, Pods<'_>>::new();
     for &(name, record, pod) in pods {
         if is_demand(record, pod) {
-            groups
-                .entry(key(name, pod))
-                .or_default()
-                .push((name, record, pod));
+            groups.entry(key(name, pod)).or_default().push((name, record, pod));
         }
     }
-    let workloads = groups
-        .into_iter()
-        .filter_map(|(key, pods)| workload(key, &pods, drafts))
-        .collect::<Vec<_>>();
-    Demand {
-        tenants: tenants(&workloads),
-        workloads,
-    }
+    let workloads =
+        groups.into_iter().filter_map(|(key, pods)| workload(key, &pods, drafts)).collect::<Vec<_>>();
+    Demand { tenants: tenants(&workloads), workloads }
 }
 
 fn workload(key: WorkloadKey, pods: &Pods<'_>, drafts: &mut Vec<Draft>) -> Option<Workload> {
@@ -66,14 +52,8 @@ fn workload(key: WorkloadKey, pods: &Pods<'_>, drafts: &mut Vec<Draft>) -> Optio
         drafts.push(mixed_requests(&key, &asks));
     }
     // Of a roll-out's two kinds of pods, the more common kind speaks for the workload.
-    let like = pods
-        .iter()
-        .filter(|(_, _, pod)| main_ask(pod) == Some((request, gpus)))
-        .collect::<Vec<_>>();
-    let tenants = tally(
-        pods.iter()
-            .map(|(_, _, p)| p.tenant.as_deref().unwrap_or(&key.namespace)),
-    );
+    let like = pods.iter().filter(|(_, _, pod)| main_ask(pod) == Some((request, gpus))).collect::<Vec<_>>();
+    let tenants = tally(pods.iter().map(|(_, _, p)| p.tenant.as_deref().unwrap_or(&key.namespace)));
     let constraints = tally(like.iter().map(|(_, _, pod)| &pod.constraints));
     let notebook = pods.iter().any(|(_, _, pod)| pod.notebook.is_some());
     Some(Workload {
@@ -111,16 +91,11 @@ fn tally<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeMap<T, u64> {
 
 /// The value counted most; of equal ones the largest.
 fn most_common<T: Ord + Copy>(counts: &BTreeMap<T, u64>) -> Option<T> {
-    counts
-        .iter()
-        .max_by_key(|(value, count)| (**count, **value))
-        .map(|(value, _)| *value)
+    counts.iter().max_by_key(|(value, count)| (**count, **value)).map(|(value, _)| *value)
 }
 
 fn mixed_requests(key: &WorkloadKey, asks: &BTreeMap<(&GpuResource, u32), u64>) -> Draft {
-    let list = asks
-        .iter()
-        .map(|((name, gpus), pods)| format!("{pods} of its pods ask for {gpus} {name}"));
+    let list = asks.iter().map(|((name, gpus), pods)| format!("{pods} of its pods ask for {gpus} {name}"));
     Draft {
         severity: Severity::Info,
         rule: "pods-ask-differently",
@@ -140,20 +115,12 @@ fn holdings(pods: &Pods<'_>) -> Vec<Holding> {
     let mut held = BTreeMap::<(String, GpuResource, u32), Vec<PodRef>>::new();
     for &(name, record, pod) in pods {
         if let (Some(node), Some((resource, devices))) = (&record.node, main_ask(pod)) {
-            held.entry((node.clone(), resource.clone(), devices))
-                .or_default()
-                .push(name.clone());
+            held.entry((node.clone(), resource.clone(), devices)).or_default().push(name.clone());
         }
     }
     let holding = |((node, resource, devices), mut pods): ((String, GpuResource, u32), Vec<PodRef>)| {
         pods.sort();
-        Holding {
-            node,
-            resource,
-            devices,
-            pods,
-            place: None,
-        }
+        Holding { node, resource, devices, pods, place: None }
     };
     held.into_iter().map(holding).collect()
 }
@@ -168,21 +135,12 @@ pub(super) fn held_by_others(pods: &Pods<'_>) -> BTreeMap<String, Vec<Holding>> 
         for (resource, devices) in pod.asks.iter().skip(counted) {
             let devices = u32::try_from(*devices).unwrap_or(u32::MAX);
             let of_node = held.entry(node.clone()).or_default();
-            of_node
-                .entry((resource.clone(), devices))
-                .or_default()
-                .push(name.clone());
+            of_node.entry((resource.clone(), devices)).or_default().push(name.clone());
         }
     }
     let holding = |node: &str, ((resource, devices), mut pods): ((GpuResource, u32), Vec<PodRef>)| {
         pods.sort();
-        Holding {
-            node: node.to_owned(),
-            resource,
-            devices,
-            pods,
-            place: None,
-        }
+        Holding { node: node.to_owned(), resource, devices, pods, place: None }
     };
     let all = |(node, held): (String, BTreeMap<_, _>)| {
         let list = held.into_iter().map(|h| holding(&node, h)).collect();
@@ -195,10 +153,7 @@ pub(super) fn held_by_others(pods: &Pods<'_>) -> BTreeMap<String, Vec<Holding>> 
 fn tenants(workloads: &[Workload]) -> Vec<Tenant> {
     let mut owners = BTreeMap::<&str, BTreeSet<&str>>::new();
     for workload in workloads {
-        owners
-            .entry(&workload.key.namespace)
-            .or_default()
-            .insert(&workload.tenant);
+        owners.entry(&workload.key.namespace).or_default().insert(&workload.tenant);
     }
     let mut tenants = BTreeMap::<&str, Vec<String>>::new();
     for (namespace, tenants_there) in owners {

@@ -22,11 +22,7 @@ fn offers(node: &Node) -> Vec<String> {
             Offer::Exclusive => "exclusive".to_owned(),
             Offer::TimeSliced { replicas } => format!("timeSliced/{replicas}"),
             Offer::Mps { replicas } => format!("mps/{replicas}"),
-            Offer::Mig {
-                instances,
-                replicas,
-                origin,
-            } => {
+            Offer::Mig { instances, replicas, origin } => {
                 let mut shown = instances.iter().map(ToString::to_string).collect::<Vec<_>>();
                 shown.extend(replicas.iter().map(|(p, n)| format!("{p}/{n}")));
                 format!("mig[{}] {origin}", shown.join(" "))
@@ -35,31 +31,16 @@ fn offers(node: &Node) -> Vec<String> {
         *counts.entry(format!("{offer} {}", gpu.product)).or_default() += 1;
     }
     // By name; what an offer begins with decides.
-    counts
-        .into_iter()
-        .map(|(offer, count)| format!("{count} {offer}"))
-        .collect()
+    counts.into_iter().map(|(offer, count)| format!("{count} {offer}")).collect()
 }
 
 #[test]
 fn whole_and_shared_gpus() {
-    let full = node(
-        "n",
-        &[H100, ("gpu.count", "8"), ("gpu.replicas", "1")],
-        &[("gpu", 8)],
-    );
+    let full = node("n", &[H100, ("gpu.count", "8"), ("gpu.replicas", "1")], &[("gpu", 8)]);
     assert_eq!(offers(&only(&[full])), ["8 exclusive h100-sxm-80gb"]);
 
-    let labels = [
-        ("gpu.count", "4"),
-        ("gpu.replicas", "4"),
-        ("gpu.sharing-strategy", "time-slicing"),
-    ];
-    let renamed = node(
-        "n",
-        &[&[H100][..], &labels].concat(),
-        &[("gpu", 0), ("gpu.shared", 16)],
-    );
+    let labels = [("gpu.count", "4"), ("gpu.replicas", "4"), ("gpu.sharing-strategy", "time-slicing")];
+    let renamed = node("n", &[&[H100][..], &labels].concat(), &[("gpu", 0), ("gpu.shared", 16)]);
     let read = only(&[renamed]);
     assert_eq!(offers(&read), ["4 timeSliced/4 h100-sxm-80gb"]);
     assert!(read.shares_renamed);
@@ -70,16 +51,8 @@ fn whole_and_shared_gpus() {
     assert_eq!(offers(&read), ["4 timeSliced/4 h100-sxm-80gb"]);
     assert!(!read.shares_renamed);
 
-    let mps = [
-        shared,
-        ("gpu.count", "2"),
-        ("gpu.replicas", "10"),
-        ("gpu.sharing-strategy", "mps"),
-    ];
-    assert_eq!(
-        offers(&only(&[node("n", &mps, &[("gpu", 20)])])),
-        ["2 mps/10 h100-sxm-80gb"]
-    );
+    let mps = [shared, ("gpu.count", "2"), ("gpu.replicas", "10"), ("gpu.sharing-strategy", "mps")];
+    assert_eq!(offers(&only(&[node("n", &mps, &[("gpu", 20)])])), ["2 mps/10 h100-sxm-80gb"]);
 }
 
 #[test]
@@ -94,39 +67,21 @@ fn mig_single_counts_devices() {
     // Two of 3g.20gb fit one GPU, so three of them need two GPUs.
     assert_eq!(
         offers(&read),
-        [
-            "1 mig[3g.20gb@0 3g.20gb@4] estimated a100-40gb",
-            "1 mig[3g.20gb@4] estimated a100-40gb"
-        ]
+        ["1 mig[3g.20gb@0 3g.20gb@4] estimated a100-40gb", "1 mig[3g.20gb@4] estimated a100-40gb"]
     );
     assert_eq!(read.mig_strategy, MigStrategy::Single);
     assert_eq!(read.unusable, None);
 
     let shared = ("gpu.product", "NVIDIA-A100-SXM4-40GB-MIG-7g.40gb-SHARED");
-    let labels = [
-        shared,
-        ("gpu.count", "2"),
-        ("gpu.replicas", "3"),
-        ("mig.strategy", "single"),
-    ];
+    let labels = [shared, ("gpu.count", "2"), ("gpu.replicas", "3"), ("mig.strategy", "single")];
     let read = only(&[node("n", &labels, &[("gpu", 6)])]);
     assert_eq!(offers(&read), ["2 mig[7g.40gb@0 7g.40gb/3] estimated a100-40gb"]);
 }
 
 #[test]
 fn mig_mixed_spreads_counts_over_gpus() {
-    let labels = [
-        H100,
-        ("gpu.count", "4"),
-        ("gpu.replicas", "1"),
-        ("mig.strategy", "mixed"),
-    ];
-    let some = [
-        ("gpu", 2),
-        ("mig-1g.10gb", 4),
-        ("mig-2g.20gb", 2),
-        ("mig-3g.40gb", 2),
-    ];
+    let labels = [H100, ("gpu.count", "4"), ("gpu.replicas", "1"), ("mig.strategy", "mixed")];
+    let some = [("gpu", 2), ("mig-1g.10gb", 4), ("mig-2g.20gb", 2), ("mig-3g.40gb", 2)];
     let read = only(&[node("n", &labels, &some)]);
     assert_eq!(
         offers(&read),
@@ -137,45 +92,24 @@ fn mig_mixed_spreads_counts_over_gpus() {
     );
 
     let empty = only(&[node("n", &labels, &[("gpu", 3)])]);
-    assert_eq!(
-        offers(&empty),
-        ["3 exclusive h100-sxm-80gb", "1 mig[] estimated h100-sxm-80gb"]
-    );
+    assert_eq!(offers(&empty), ["3 exclusive h100-sxm-80gb", "1 mig[] estimated h100-sxm-80gb"]);
 
     let too_many = only(&[node("n", &labels, &[("gpu", 2), ("mig-3g.40gb", 5)])]);
     assert!(too_many.unusable.unwrap().contains("5x 3g.40gb"));
     assert_eq!(too_many.gpus.len(), 4);
 
     let replicas = ("mig-1g.10gb.replicas", "2");
-    let shared = only(&[node(
-        "n",
-        &[&labels[..], &[replicas]].concat(),
-        &[("gpu", 3), ("mig-1g.10gb.shared", 14)],
-    )]);
+    let shared =
+        only(&[node("n", &[&labels[..], &[replicas]].concat(), &[("gpu", 3), ("mig-1g.10gb.shared", 14)])]);
     let seven = "1 mig[1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb@6 1g.10gb/2]";
-    assert_eq!(
-        offers(&shared),
-        [
-            "3 exclusive h100-sxm-80gb",
-            &format!("{seven} estimated h100-sxm-80gb")
-        ]
-    );
+    assert_eq!(offers(&shared), ["3 exclusive h100-sxm-80gb", &format!("{seven} estimated h100-sxm-80gb")]);
 }
 
 #[test]
 fn uneven_counts_are_found_by_search() {
     // Ten 1g and one 7g on three GPUs: an even share is impossible.
-    let labels = [
-        A100,
-        ("gpu.count", "3"),
-        ("gpu.replicas", "0"),
-        ("mig.strategy", "mixed"),
-    ];
-    let read = only(&[node(
-        "n",
-        &labels,
-        &[("gpu", 0), ("mig-1g.5gb", 10), ("mig-7g.40gb", 1)],
-    )]);
+    let labels = [A100, ("gpu.count", "3"), ("gpu.replicas", "0"), ("mig.strategy", "mixed")];
+    let read = only(&[node("n", &labels, &[("gpu", 0), ("mig-1g.5gb", 10), ("mig-7g.40gb", 1)])]);
     assert_eq!(read.unusable, None);
     let sizes = read.gpus.iter().map(|g| match &g.offer {
         Offer::Mig { instances, .. } => instances.len(),
@@ -208,11 +142,7 @@ fn what_cannot_be_counted_is_not_counted() {
     ];
     let read = observe(&[node("n", &invalid, &[("gpu", 0)])]);
     assert!(read.fleet.nodes[0].gpus.is_empty() && read.fleet.nodes[0].unusable.is_some());
-    assert!(
-        read.findings
-            .iter()
-            .any(|f| f.rule == "mig-invalid" && f.subject == "Node/n")
-    );
+    assert!(read.findings.iter().any(|f| f.rule == "mig-invalid" && f.subject == "Node/n"));
 
     let vm = [("gpu.workload.config", "vm-passthrough"), ("gpu.present", "true")];
     let read = only(&[node("n", &vm, &[])]);
@@ -224,11 +154,7 @@ fn what_cannot_be_counted_is_not_counted() {
 
 #[test]
 fn unlabelled_nodes_have_gpus_of_an_unknown_product() {
-    let read = observe(&[
-        node("a", &[], &[("gpu", 2)]),
-        node("b", &[], &[("gpu", 0)]),
-        node("c", &[], &[]),
-    ]);
+    let read = observe(&[node("a", &[], &[("gpu", 2)]), node("b", &[], &[("gpu", 0)]), node("c", &[], &[])]);
     assert_eq!(read.fleet.nodes.len(), 1);
     assert_eq!(offers(&read.fleet.nodes[0]), ["2 exclusive unknown"]);
     assert_eq!(read.nodes, 3);
@@ -237,17 +163,9 @@ fn unlabelled_nodes_have_gpus_of_an_unknown_product() {
 
 #[test]
 fn several_products_on_one_node_are_said() {
-    let labels = [
-        A100,
-        ("gpu.count", "2"),
-        ("gpu.replicas", "1"),
-        ("gpu.sharing-strategy", "none"),
-    ];
+    let labels = [A100, ("gpu.count", "2"), ("gpu.replicas", "1"), ("gpu.sharing-strategy", "none")];
     let read = observe(&[node("n", &labels, &[("gpu", 3)])]);
-    assert_eq!(
-        offers(&read.fleet.nodes[0]),
-        ["2 exclusive a100-40gb", "1 exclusive unknown"]
-    );
+    assert_eq!(offers(&read.fleet.nodes[0]), ["2 exclusive a100-40gb", "1 exclusive unknown"]);
     assert!(read.findings.iter().any(|f| f.rule == "labels-count-fewer-gpus"));
 }
 
@@ -256,20 +174,10 @@ fn closed_nodes_are_not_schedulable() {
     let open = node("n", &[H100, ("gpu.count", "1")], &[("gpu", 1)]);
     assert!(only(std::slice::from_ref(&open)).schedulable);
     assert!(!only(&[with(open.clone(), "/spec/unschedulable", json!(true))]).schedulable);
-    assert!(
-        !only(&[with(
-            open.clone(),
-            "/status/conditions/0/status",
-            json!("Unknown")
-        )])
-        .schedulable
-    );
+    assert!(!only(&[with(open.clone(), "/status/conditions/0/status", json!("Unknown"))]).schedulable);
     let taint = json!([{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]);
     let tainted = only(&[with(open.clone(), "/spec/taints", taint)]);
-    assert_eq!(
-        (tainted.taints[0].key.as_str(), tainted.schedulable),
-        ("nvidia.com/gpu", true)
-    );
+    assert_eq!((tainted.taints[0].key.as_str(), tainted.schedulable), ("nvidia.com/gpu", true));
     assert!(!tainted.operator);
     let labels = [H100, ("gpu.count", "1"), ("gpu.deploy.device-plugin", "true")];
     assert!(only(&[node("n", &labels, &[("gpu", 1)])]).operator);
