@@ -40,10 +40,7 @@ pub(super) fn config_maps(notes: &mut Vec<Note>, tree: &Tree, table: &ProductTab
 }
 
 fn config_map(notes: &mut Vec<Note>, object: &Mapping, table: &ProductTable) {
-    let name = object
-        .get("metadata")
-        .and_then(|meta| meta.get("name"))
-        .and_then(Node::as_text);
+    let name = object.get("metadata").and_then(|meta| meta.get("name")).and_then(Node::as_text);
     let Some(data) = object.get("data").and_then(Node::as_mapping) else {
         return;
     };
@@ -78,11 +75,8 @@ fn value(notes: &mut Vec<Note>, node: &Node, text: &str, key: &str, path: &str, 
         return;
     }
     let origin = Origin::of(node, path);
-    let options = ReadOptions {
-        duplicates: Duplicates::Keep,
-        offset: origin.offset(),
-        ..ReadOptions::default()
-    };
+    let options =
+        ReadOptions { duplicates: Duplicates::Keep, offset: origin.offset(), ..ReadOptions::default() };
     let trees = match read_documents_with(path, text.as_bytes(), options) {
         Ok(trees) => trees,
         Err(found) if looks_like_config(text) => {
@@ -101,37 +95,21 @@ fn value(notes: &mut Vec<Note>, node: &Node, text: &str, key: &str, path: &str, 
     if !matches!(kind, FileKind::DevicePlugin | FileKind::MigParted) {
         return;
     }
-    notes.extend(
-        config(tree, kind, table)
-            .into_iter()
-            .map(|note| origin.lift(note)),
-    );
+    notes.extend(config(tree, kind, table).into_iter().map(|note| origin.lift(note)));
     if let Some(second) = trees.get(1) {
         notes.push(origin.lift(crate::device_plugin::ignored_document(second.root.at)));
     }
     if kind == FileKind::MigParted && key != "config.yaml" {
         let message = format!("the GPU Operator's MIG Manager reads the key `config.yaml`, not `{key}`");
         let at = crate::source::Span::new(1, 1);
-        let note = Note::new(
-            at,
-            "configmap-key",
-            Effect::Note,
-            message,
-            "rename the key to `config.yaml`",
-        );
+        let note = Note::new(at, "configmap-key", Effect::Note, message, "rename the key to `config.yaml`");
         notes.push(origin.lift(note.value(key)));
     }
 }
 
 /// Whether a text that is no YAML was meant to be one of the two configs.
 fn looks_like_config(text: &str) -> bool {
-    const WORDS: [&str; 6] = [
-        "mig-configs",
-        "mig-enabled",
-        "sharing:",
-        "timeSlicing",
-        "flags:",
-        "migStrategy",
-    ];
+    const WORDS: [&str; 6] =
+        ["mig-configs", "mig-enabled", "sharing:", "timeSlicing", "flags:", "migStrategy"];
     WORDS.iter().any(|word| text.contains(word))
 }

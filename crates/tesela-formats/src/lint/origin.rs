@@ -15,23 +15,15 @@ pub(super) enum Origin {
 impl Origin {
     /// The origin of a scalar's text. `path` names the scalar for messages.
     pub(super) fn of(node: &Node, path: &str) -> Self {
-        let point = || Self::Point {
-            at: node.at,
-            path: path.to_owned(),
-        };
+        let point = || Self::Point { at: node.at, path: path.to_owned() };
         let Some(scalar) = node.as_scalar().filter(|scalar| scalar.style == Style::Literal) else {
             return point();
         };
         // The scalar's place is its first line that is not blank.
         let blank = scalar.text.bytes().take_while(|b| *b == b'\n').count();
-        let first_line = u32::try_from(blank)
-            .ok()
-            .and_then(|blank| node.at.line.checked_sub(blank));
+        let first_line = u32::try_from(blank).ok().and_then(|blank| node.at.line.checked_sub(blank));
         match first_line.and_then(|line| line.checked_sub(1)) {
-            Some(lines) => Self::Block(Offset {
-                lines,
-                columns: node.at.column.saturating_sub(1),
-            }),
+            Some(lines) => Self::Block(Offset { lines, columns: node.at.column.saturating_sub(1) }),
             None => point(),
         }
     }

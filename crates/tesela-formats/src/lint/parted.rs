@@ -12,12 +12,8 @@ pub(super) fn check(notes: &mut Vec<Note>, config: &Config, table: &ProductTable
     for label in &config.labels {
         for entry in &label.entries {
             let kinds = kinds(notes, entry, table);
-            let counts: Vec<&Count> = entry
-                .mig_devices
-                .iter()
-                .flatten()
-                .filter(|count| count.count.value > 0)
-                .collect();
+            let counts: Vec<&Count> =
+                entry.mig_devices.iter().flatten().filter(|count| count.count.value > 0).collect();
             match kinds {
                 Kinds::Any(products) => one_product_can(notes, &counts, &products),
                 // Every kind that the filter names must be able to.
@@ -40,11 +36,7 @@ enum Kinds<'a> {
 }
 
 fn kinds<'a>(notes: &mut Vec<Note>, entry: &Entry, table: &'a ProductTable) -> Kinds<'a> {
-    let filters: Vec<_> = entry
-        .filter
-        .iter()
-        .filter(|filter| !filter.value.is_empty())
-        .collect();
+    let filters: Vec<_> = entry.filter.iter().filter(|filter| !filter.value.is_empty()).collect();
     if filters.is_empty() {
         return Kinds::Any(table.products().iter().collect());
     }
@@ -77,11 +69,7 @@ fn kinds<'a>(notes: &mut Vec<Note>, entry: &Entry, table: &'a ProductTable) -> K
             }
         }
     }
-    if products.is_empty() {
-        Kinds::NotKnown
-    } else {
-        Kinds::Filtered(products)
-    }
+    if products.is_empty() { Kinds::NotKnown } else { Kinds::Filtered(products) }
 }
 
 /// Notes why none of the products can have these instances on one GPU; nothing when one can.
@@ -90,10 +78,7 @@ fn one_product_can(notes: &mut Vec<Note>, counts: &[&Count], products: &[&Produc
     let mut unknown = false;
     for count in counts {
         let name = &count.profile.value;
-        let found: Vec<Named<'_>> = products
-            .iter()
-            .filter_map(|product| named(product, name))
-            .collect();
+        let found: Vec<Named<'_>> = products.iter().filter_map(|product| named(product, name)).collect();
         if found.is_empty() {
             notes.push(unknown_profile(count, products));
             unknown = true;
@@ -107,9 +92,7 @@ fn one_product_can(notes: &mut Vec<Note>, counts: &[&Count], products: &[&Produc
     let able: Vec<(&Product, Vec<(Named<'_>, u32)>)> = products
         .iter()
         .filter_map(|product| {
-            let all = counts
-                .iter()
-                .map(|c| Some((named(product, &c.profile.value)?, c.count.value)));
+            let all = counts.iter().map(|c| Some((named(product, &c.profile.value)?, c.count.value)));
             Some((*product, all.collect::<Option<Vec<_>>>()?))
         })
         .collect();
@@ -118,13 +101,7 @@ fn one_product_can(notes: &mut Vec<Note>, counts: &[&Count], products: &[&Produc
         let names: Vec<String> = counts.iter().map(|c| format!("`{}`", c.profile.value)).collect();
         let message = format!("no product has all of {}", names.join(", "));
         let fix = "give each kind of GPU an entry of its own with `device-filter`";
-        notes.push(Note::new(
-            at,
-            "profiles-of-different-products",
-            Effect::Inert,
-            message,
-            fix,
-        ));
+        notes.push(Note::new(at, "profiles-of-different-products", Effect::Inert, message, fix));
         return;
     }
     if able.iter().any(|(product, wanted)| fits(product, wanted)) {
@@ -135,11 +112,8 @@ fn one_product_can(notes: &mut Vec<Note>, counts: &[&Count], products: &[&Produc
 
 fn unknown_profile(count: &Count, products: &[&Product]) -> Note {
     let name = &count.profile.value;
-    let known: BTreeSet<&ProfileName> = products
-        .iter()
-        .flat_map(|product| &product.profiles)
-        .map(|profile| &profile.name)
-        .collect();
+    let known: BTreeSet<&ProfileName> =
+        products.iter().flat_map(|product| &product.profiles).map(|profile| &profile.name).collect();
     let who = match products {
         [product] => product.title.clone(),
         _ => "any known product".to_owned(),
@@ -147,11 +121,7 @@ fn unknown_profile(count: &Count, products: &[&Product]) -> Note {
     // The same slices with another memory, or the same memory with other slices, is what was meant.
     let like = |same: &dyn Fn(&ProfileName) -> bool| -> Vec<&str> {
         let kind = |one: &ProfileName| one.attribute() == name.attribute() && name.compute().is_none();
-        known
-            .iter()
-            .filter(|one| same(one) && kind(one))
-            .map(|one| one.as_str())
-            .collect()
+        known.iter().filter(|one| same(one) && kind(one)).map(|one| one.as_str()).collect()
     };
     let mut meant = like(&|one| one.slices() == name.slices());
     if meant.is_empty() {
@@ -181,26 +151,12 @@ fn alias(count: &Count, found: &[Named<'_>]) -> Note {
 }
 
 fn infeasible(counts: &[&Count], able: &[(&Product, Vec<(Named<'_>, u32)>)]) -> Note {
-    let list: Vec<String> = counts
-        .iter()
-        .map(|count| format!("{}×{}", count.count.value, count.profile.value))
-        .collect();
-    let titles: Vec<&str> = able
-        .iter()
-        .take(3)
-        .map(|(product, _)| product.title.as_str())
-        .collect();
+    let list: Vec<String> =
+        counts.iter().map(|count| format!("{}×{}", count.count.value, count.profile.value)).collect();
+    let titles: Vec<&str> = able.iter().take(3).map(|(product, _)| product.title.as_str()).collect();
     let more = able.len().saturating_sub(titles.len());
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    let most_of = |index: usize| {
-        able.iter()
-            .map(|(product, wanted)| most(product, wanted[index].0))
-            .max()
-    };
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let most_of = |index: usize| able.iter().map(|(product, wanted)| most(product, wanted[index].0)).max();
     let alone: Vec<String> = counts
         .iter()
         .enumerate()
@@ -210,15 +166,9 @@ fn infeasible(counts: &[&Count], able: &[(&Product, Vec<(Named<'_>, u32)>)]) -> 
     let fix = format!("alone at most {alone} fit; `tesela layouts PRODUCT` lists what fits together");
     // The profile whose count alone is already too much, else the first.
     let too_much = |(index, count): (usize, &&Count)| most_of(index) < Some(count.count.value);
-    let culprit = (0..counts.len())
-        .find(|index| too_much((*index, &counts[*index])))
-        .unwrap_or(0);
+    let culprit = (0..counts.len()).find(|index| too_much((*index, &counts[*index]))).unwrap_or(0);
     let at = counts[culprit].count.at;
-    let message = format!(
-        "{} do not fit one GPU ({}{more})",
-        list.join(" + "),
-        titles.join(", ")
-    );
+    let message = format!("{} do not fit one GPU ({}{more})", list.join(" + "), titles.join(", "));
     Note::new(at, "counts-infeasible", Effect::Inert, message, fix)
         .value(counts[culprit].count.value.to_string())
 }

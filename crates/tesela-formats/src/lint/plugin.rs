@@ -38,10 +38,7 @@ struct Device<'a> {
 
 fn whole(product: &Product) -> Option<Device<'_>> {
     let mib = product.memory?.0;
-    Some(Device {
-        title: &product.title,
-        mib,
-    })
+    Some(Device { title: &product.title, mib })
 }
 
 /// The instances of every product that a label form stands for; nothing when no product has it.
@@ -51,10 +48,7 @@ fn slices<'a>(table: &'a ProductTable, label: &str) -> Option<Vec<Device<'a>>> {
     for product in table.products() {
         if let Ok(profile) = product.profile_by_label(label) {
             known = true;
-            devices.extend(profile.memory.map(|mib| Device {
-                title: &product.title,
-                mib: mib.0,
-            }));
+            devices.extend(profile.memory.map(|mib| Device { title: &product.title, mib: mib.0 }));
         }
     }
     known.then_some(devices)
@@ -84,14 +78,7 @@ fn unknown(notes: &mut Vec<Note>, resource: &ReplicatedResource, table: &Product
     let message =
         format!("no device of any known product is `{name}`: the entry does nothing, without a message");
     notes.push(
-        Note::new(
-            resource.name.at,
-            "sharing-resource-unknown",
-            Effect::Inert,
-            message,
-            fix,
-        )
-        .value(name),
+        Note::new(resource.name.at, "sharing-resource-unknown", Effect::Inert, message, fix).value(name),
     );
 }
 
