@@ -1,5 +1,7 @@
 //! Our documents: what is read, and what is refused with which words.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at the first surprise")]
+
 #[path = "documents/bad_input.rs"]
 mod bad_input;
 #[path = "documents/examples.rs"]

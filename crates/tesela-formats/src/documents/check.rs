@@ -49,14 +49,14 @@ impl<'a> Check<'a> {
     /// Two values that exclude each other; the message names both places, the first is the place of the error.
     pub(super) fn contradiction(
         &mut self,
-        this: (Span, impl AsRef<str>),
-        other: (Span, impl AsRef<str>),
+        this: (Span, impl Into<String>),
+        other: (Span, impl Into<String>),
         why: &str,
         fix: impl Into<String>,
     ) {
-        let (at, text) = (this.0, this.1.as_ref());
-        let message = format!("`{text}` contradicts `{}` (line {}): {why}", other.1.as_ref(), other.0);
-        self.error(at, "contradiction", text, message, fix);
+        let (at, text) = (this.0, this.1.into());
+        let message = format!("`{text}` contradicts `{}` (line {}): {why}", other.1.into(), other.0);
+        self.error(at, "contradiction", &text, message, fix);
     }
 
     /// Something that stands twice where once is allowed.
@@ -119,7 +119,13 @@ impl<'a> Check<'a> {
         if bytes == 0 {
             let text = written.value.0.text();
             let message = format!("`gpuMemory: {}` must be above 0", shown(&text));
-            self.error(written.at, "number-range", &text, message, "leave the line out where it is not known");
+            self.error(
+                written.at,
+                "number-range",
+                &text,
+                message,
+                "leave the line out where it is not known",
+            );
             return None;
         }
         Some(bytes.div_ceil(1 << 20))
@@ -136,11 +142,15 @@ impl<'a> Check<'a> {
             (_, Err(QuantityError::Negative(_))) => {
                 ("number-range", "is negative; it must be 0 or more".to_owned(), "write 0 or more")
             }
-            (_, Err(QuantityError::Malformed(_))) => ("invalid-value", "is no number of cores".to_owned(), CPU_FIX),
+            (_, Err(QuantityError::Malformed(_))) => {
+                ("invalid-value", "is no number of cores".to_owned(), CPU_FIX)
+            }
             _ if !text.contains(|c: char| c.is_ascii_digit()) => {
                 ("invalid-value", "is no number of cores".to_owned(), CPU_FIX)
             }
-            (unit, _) => ("unknown-unit", format!("has the unit `{}`, which is none of CPU", shown(unit)), CPU_FIX),
+            (unit, _) => {
+                ("unknown-unit", format!("has the unit `{}`, which is none of CPU", shown(unit)), CPU_FIX)
+            }
         };
         self.error(written.at, rule, &text, format!("`cpu: {}` {message}", shown(&text)), fix);
         None
@@ -158,16 +168,22 @@ impl<'a> Check<'a> {
             return u16::try_from(permille).ok();
         }
         let (rule, message, fix) = match value {
-            Ok(_) if !trimmed.ends_with('%') && decimal(trimmed, 3).is_ok_and(|v| v <= 100_000) => {
-                ("missing-unit", "is above 1 and has no unit", format!("write `{trimmed}%`, or a number from 0 to 1"))
-            }
+            Ok(_) if !trimmed.ends_with('%') && decimal(trimmed, 3).is_ok_and(|v| v <= 100_000) => (
+                "missing-unit",
+                "is above 1 and has no unit",
+                format!("write `{trimmed}%`, or a number from 0 to 1"),
+            ),
             Ok(_) | Err(DecimalError::TooLarge) => {
                 ("number-range", "is more than all of the time", "write 0% to 100%, or 0 to 1".to_owned())
             }
-            Err(DecimalError::Negative) => ("number-range", "is negative", "write 0% to 100%, or 0 to 1".to_owned()),
-            Err(DecimalError::TooFine) => {
-                ("invalid-value", "is finer than a thousandth", "round it to one decimal of a percent".to_owned())
+            Err(DecimalError::Negative) => {
+                ("number-range", "is negative", "write 0% to 100%, or 0 to 1".to_owned())
             }
+            Err(DecimalError::TooFine) => (
+                "invalid-value",
+                "is finer than a thousandth",
+                "round it to one decimal of a percent".to_owned(),
+            ),
             Err(DecimalError::Malformed) => {
                 ("invalid-value", "is no share of the time", "write it as `10%` or 0.1".to_owned())
             }
@@ -207,15 +223,21 @@ impl<'a> Check<'a> {
             return Some(value);
         }
         let (rule, message, fix) = match value {
-            Some(Ok(0) | Err(DecimalError::Negative)) => ("number-range", "must be above 0", "write 1ms or more".to_owned()),
+            Some(Ok(0) | Err(DecimalError::Negative)) => {
+                ("number-range", "must be above 0", "write 1ms or more".to_owned())
+            }
             Some(Ok(_) | Err(DecimalError::TooLarge)) => {
                 ("number-range", "is longer than a day", "write at most 86400s".to_owned())
             }
             Some(Err(DecimalError::TooFine)) => {
                 ("invalid-value", "is finer than a millisecond", "round it to whole milliseconds".to_owned())
             }
-            Some(Err(DecimalError::Malformed)) => ("invalid-value", "is no time", "write 200ms or 1.5s".to_owned()),
-            None if unit.is_empty() => ("missing-unit", "has no unit", format!("write `{}ms`", number.trim())),
+            Some(Err(DecimalError::Malformed)) => {
+                ("invalid-value", "is no time", "write 200ms or 1.5s".to_owned())
+            }
+            None if unit.is_empty() => {
+                ("missing-unit", "has no unit", format!("write `{}ms`", number.trim()))
+            }
             None => {
                 let near = nearest(unit, ["ms", "s"]).map_or_else(
                     || "the units are ms and s".to_owned(),
@@ -254,7 +276,8 @@ type Wrong = (&'static str, String, String);
 fn memory_of(raw: &Raw, text: &str, most: u64) -> Result<u64, Wrong> {
     let (number, unit) = split_unit(text);
     let with = |unit: &str| format!("{number}{unit}");
-    let negative = || ("number-range", "is negative; it must be 0 or more".to_owned(), "write 0 or more".to_owned());
+    let negative =
+        || ("number-range", "is negative; it must be 0 or more".to_owned(), "write 0 or more".to_owned());
     if unit.is_empty() {
         return match (raw, decimal(number, 0)) {
             (_, Ok(0)) => Ok(0),
@@ -262,7 +285,11 @@ fn memory_of(raw: &Raw, text: &str, most: u64) -> Result<u64, Wrong> {
             (Raw::Float(_), Err(DecimalError::TooFine)) => Err(missing_unit(80)),
             (_, Err(DecimalError::Negative)) => Err(negative()),
             (_, Err(DecimalError::TooLarge)) => Err(too_large(most)),
-            _ => Err(("invalid-value", "is no size".to_owned(), "write a number with its unit, such as 80Gi".to_owned())),
+            _ => Err((
+                "invalid-value",
+                "is no size".to_owned(),
+                "write a number with its unit, such as 80Gi".to_owned(),
+            )),
         };
     }
     if matches!(decimal(number, 15), Err(DecimalError::Negative)) {
@@ -276,7 +303,11 @@ fn memory_of(raw: &Raw, text: &str, most: u64) -> Result<u64, Wrong> {
     match parse_quantity(whole) {
         Ok(bytes) if bytes <= most => Ok(bytes),
         Ok(_) | Err(QuantityError::Overflow(_)) => Err(too_large(most)),
-        Err(_) => Err(("invalid-value", "is no size".to_owned(), "write a number with its unit, such as 80Gi".to_owned())),
+        Err(_) => Err((
+            "invalid-value",
+            "is no size".to_owned(),
+            "write a number with its unit, such as 80Gi".to_owned(),
+        )),
     }
 }
 

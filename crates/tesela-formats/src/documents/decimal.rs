@@ -31,15 +31,13 @@ pub(super) fn decimal(text: &str, places: usize) -> Result<u64, DecimalError> {
     if fraction.len() > places {
         return Err(DecimalError::TooFine);
     }
-    format!("{whole}{fraction:0<places$}").parse().or_else(|_| {
-        // Nothing but zeros is left out by `parse` of an empty text.
-        if whole.is_empty() && places == 0 { Ok(0) } else { Err(DecimalError::TooLarge) }
-    })
+    format!("0{whole}{fraction:0<places$}").parse().map_err(|_| DecimalError::TooLarge)
 }
 
 /// The number and what stands behind it: `16GB` → (`16`, `GB`).
 pub(super) fn split_unit(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     (number, unit.trim_start())
 }

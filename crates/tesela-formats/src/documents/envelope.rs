@@ -41,10 +41,12 @@ impl DocumentKind {
 
     /// The kind of a tree, by its `apiVersion` and `kind`.
     pub(super) fn of(tree: &Tree) -> Result<Self, Diagnostic> {
-        let error = |node: &Node, rule, message: String| Diagnostic::error(&*tree.file, rule, message).at(node.at);
+        let error =
+            |node: &Node, rule, message: String| Diagnostic::error(&*tree.file, rule, message).at(node.at);
         let root = &tree.root;
         if root.as_mapping().is_none() {
-            let message = format!("a document begins with `apiVersion` and `kind`; this is {}", root.describe());
+            let message =
+                format!("a document begins with `apiVersion` and `kind`; this is {}", root.describe());
             return Err(error(root, "not-a-document", message)
                 .fix(format!("begin with `apiVersion: {API_VERSION}` and `kind: Fleet` or `kind: Demand`")));
         }
@@ -70,7 +72,8 @@ impl DocumentKind {
         };
         let text = kind.as_text().unwrap_or_default();
         Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or_else(|| {
-            let near = nearest(text, names()).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+            let near =
+                nearest(text, names()).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
             error(kind, "unknown-value", format!("`kind: {}` is none of ours", shown(text)))
                 .value(shown(text))
                 .fix(format!("{near}allowed: {}", names().join(", ")))

@@ -37,7 +37,8 @@ pub(super) fn lookup<'t>(table: &'t ProductTable, text: &str) -> Option<Hardware
     if let Some(product) = table.find(text).ok().or_else(labelled) {
         return Some(Hardware::Known(product));
     }
-    let branded = BRANDS.iter().any(|b| text.strip_prefix(b).is_some_and(|rest| rest.starts_with([' ', '-'])));
+    let branded =
+        BRANDS.iter().any(|b| text.strip_prefix(b).is_some_and(|rest| rest.starts_with([' ', '-'])));
     let clean = text.len() <= 96 && text.chars().all(|c| c.is_ascii_alphanumeric() || " -_./".contains(c));
     (branded && clean && !text.ends_with(' ')).then(|| Hardware::Foreign(text.replace(' ', "-")))
 }
@@ -72,14 +73,21 @@ impl Check<'_> {
         let found = lookup(table, &written.value);
         if found.is_none() {
             let message = format!("unknown product `{}`", shown(&written.value));
-            self.error(written.at, "unknown-product", &written.value, message, candidates(table, &written.value));
+            self.error(
+                written.at,
+                "unknown-product",
+                &written.value,
+                message,
+                candidates(table, &written.value),
+            );
         }
         found
     }
 
     /// A profile that a product does not have.
     pub(super) fn unknown_profile(&mut self, written: &Located<String>, unknown: &UnknownProfile) {
-        let near = unknown.nearest.first().map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+        let near =
+            unknown.nearest.first().map_or_else(String::new, |near| format!("did you mean `{near}`? "));
         let known: Vec<String> = unknown.known.iter().map(ToString::to_string).collect();
         let fix = format!("{near}{} has {}", unknown.product, known.join(", "));
         let message = format!("`{}` is no MIG profile of {}", shown(&written.value), unknown.product);

@@ -103,7 +103,11 @@ mod tests {
         for (rule, right, wrong) in [
             (Subdomain, vec!["a", "gpu-1.example.com", "9"], vec!["", "A", "-a", "a-", "a..b", "a_b", "ä"]),
             (Label, vec!["team-a", "0"], vec!["a.b", "", "Team"]),
-            (LabelKey, vec!["zone", "nvidia.com/gpu.product", "A_b"], vec!["", "/a", "a/", "a/b/c", "B.com/x", "a b"]),
+            (
+                LabelKey,
+                vec!["zone", "nvidia.com/gpu.product", "A_b"],
+                vec!["", "/a", "a/", "a/b/c", "B.com/x", "a b"],
+            ),
             (LabelValue, vec!["", "true", "NVIDIA-A30", "a_b.c"], vec!["-a", "a b", "a/b"]),
             (Tenant, vec!["research"], vec!["", "a b"]),
             (Kind, vec!["Deployment", "RayCluster"], vec!["deployment", "", "Pod/x"]),

@@ -157,7 +157,8 @@ mod tests {
         }
         for (name, property) in object.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let uncertain = matches!(name.as_str(), "value" | "origin") && object.get("title").is_none();
-            if !path.is_empty() && !(uncertain && object["properties"].as_object().unwrap().len() == 2) {
+            let uncertain = uncertain && object["properties"].as_object().is_some_and(|all| all.len() == 2);
+            if !path.is_empty() && !uncertain {
                 found.insert((name.clone(), path.to_owned()));
             }
             let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };

@@ -49,7 +49,13 @@ pub(super) fn read(file: &str, spec: &PriceBookSpec, table: &ProductTable) -> Re
     currency(&mut check, &spec.currency);
     if let Some(day) = spec.as_of.as_ref().filter(|day| !is_day(&day.value)) {
         let message = format!("`asOf: {}` is no day", shown(&day.value));
-        check.error(day.at, "invalid-value", &day.value, message, "write it as YYYY-MM-DD, such as 2026-11-30");
+        check.error(
+            day.at,
+            "invalid-value",
+            &day.value,
+            message,
+            "write it as YYYY-MM-DD, such as 2026-11-30",
+        );
     }
     let mut found: BTreeMap<String, (Micros, Span)> = BTreeMap::new();
     for entry in &spec.prices {
@@ -76,7 +82,11 @@ pub(super) fn read(file: &str, spec: &PriceBookSpec, table: &ProductTable) -> Re
 ///
 /// # Errors
 /// When it is not of that form, the currency is no three letters, the product is unknown or the price is not above 0.
-pub fn parse_price_flag(flag: &str, currency_text: &str, table: &ProductTable) -> Result<PriceBook, Diagnostics> {
+pub fn parse_price_flag(
+    flag: &str,
+    currency_text: &str,
+    table: &ProductTable,
+) -> Result<PriceBook, Diagnostics> {
     const FILE: &str = "--price";
     let form = |message: String| {
         Diagnostic::error(FILE, "invalid-value", message)
@@ -141,20 +151,31 @@ fn currency(check: &mut Check<'_>, written: &Located<String>) {
         "€" | "EURO" | "EUROS" => "did you mean `EUR`? ".to_owned(),
         "$" | "US$" | "DOLLAR" | "DOLLARS" => "did you mean `USD`? ".to_owned(),
         "£" | "POUND" | "POUNDS" => "did you mean `GBP`? ".to_owned(),
-        code if code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()) => format!("did you mean `{code}`? "),
+        code if code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()) => {
+            format!("did you mean `{code}`? ")
+        }
         _ => String::new(),
     };
     let message = format!("`{}` is no currency", shown(text));
-    check.error(written.at, "invalid-value", text, message, format!("{near}write its three letters (ISO 4217), such as EUR"));
+    check.error(
+        written.at,
+        "invalid-value",
+        text,
+        message,
+        format!("{near}write its three letters (ISO 4217), such as EUR"),
+    );
 }
 
 /// `YYYY-MM-DD`, a day that exists.
 fn is_day(text: &str) -> bool {
     let digits = |part: &str, length: usize| {
-        (part.len() == length && part.bytes().all(|b| b.is_ascii_digit())).then(|| part.parse::<u32>().ok()).flatten()
+        (part.len() == length && part.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| part.parse::<u32>().ok())
+            .flatten()
     };
     let mut parts = text.split('-');
-    let (Some(year), Some(month), Some(day), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+    let (Some(year), Some(month), Some(day), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
         return false;
     };
     let (Some(year), Some(month), Some(day)) = (digits(year, 4), digits(month, 2), digits(day, 2)) else {
@@ -176,13 +197,21 @@ impl Check<'_> {
     fn price(&mut self, written: &Located<Amount>) -> Option<Micros> {
         let text = written.value.0.text();
         let (rule, why, fix) = match decimal(text.trim(), 6) {
-            Ok(0) => ("number-range", "is zero; a price is above 0", "leave the product out where it has no price"),
-            Ok(price) if price <= MOST_PRICE => return i64::try_from(price).ok().map(Micros),
-            Ok(_) | Err(DecimalError::TooLarge) => {
-                ("number-range", "is more than a million for one hour", "give the price of one GPU for one hour")
+            Ok(0) => {
+                ("number-range", "is zero; a price is above 0", "leave the product out where it has no price")
             }
-            Err(DecimalError::Negative) => ("number-range", "is negative; a price is above 0", "write it without the sign"),
-            Err(DecimalError::TooFine) => ("invalid-value", "has more than six decimals", "round it to six decimals"),
+            Ok(price) if price <= MOST_PRICE => return i64::try_from(price).ok().map(Micros),
+            Ok(_) | Err(DecimalError::TooLarge) => (
+                "number-range",
+                "is more than a million for one hour",
+                "give the price of one GPU for one hour",
+            ),
+            Err(DecimalError::Negative) => {
+                ("number-range", "is negative; a price is above 0", "write it without the sign")
+            }
+            Err(DecimalError::TooFine) => {
+                ("invalid-value", "has more than six decimals", "round it to six decimals")
+            }
             Err(DecimalError::Malformed) => {
                 ("invalid-value", "is no amount", "write digits with a point, without currency: 2.50")
             }
@@ -201,7 +230,16 @@ mod tests {
         for day in ["2026-11-30", "2024-02-29", "2000-02-29", "1999-12-31"] {
             assert!(is_day(day), "{day}");
         }
-        for day in ["2026-02-29", "1900-02-29", "2026-11-31", "2026-13-01", "2026-1-1", "30.11.2026", "2026-11-30T", ""] {
+        for day in [
+            "2026-02-29",
+            "1900-02-29",
+            "2026-11-31",
+            "2026-13-01",
+            "2026-1-1",
+            "30.11.2026",
+            "2026-11-30T",
+            "",
+        ] {
             assert!(!is_day(day), "{day}");
         }
     }

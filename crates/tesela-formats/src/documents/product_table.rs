@@ -242,7 +242,8 @@ fn profile(check: &mut Check<'_>, entry: &ProfileEntry) -> Option<Profile> {
     let name = profile_name(check, &entry.name);
     let aliases: Vec<_> = entry.aliases.iter().map(|alias| profile_name(check, alias)).collect();
     let placements: Vec<_> = entry.placements.iter().map(|written| placement(check, written)).collect();
-    let engine = |check: &mut Check<'_>, field, count: Option<&Located<Whole>>| check.count(field, count, 0, 1024);
+    let engine =
+        |check: &mut Check<'_>, field, count: Option<&Located<Whole>>| check.count(field, count, 0, 1024);
     let engines = entry.engines.as_ref().map(|engines| Engines {
         copy: engine(check, "copy", engines.copy.as_ref()),
         decoder: engine(check, "decoder", engines.decoder.as_ref()),
@@ -295,12 +296,19 @@ fn profile_name(check: &mut Check<'_>, written: &Located<String>) -> Option<Prof
 /// `start:size`.
 fn placement(check: &mut Check<'_>, written: &Located<String>) -> Option<Placement> {
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
-    let found = written.value.split_once(':').and_then(|(start, size)| {
-        Some(Placement { start: number(start)?, size: number(size)? })
-    });
+    let found = written
+        .value
+        .split_once(':')
+        .and_then(|(start, size)| Some(Placement { start: number(start)?, size: number(size)? }));
     if found.is_none() {
         let message = format!("`{}` is no placement", shown(&written.value));
-        check.error(written.at, "invalid-value", &written.value, message, "write start:size in memory units, such as \"0:2\"");
+        check.error(
+            written.at,
+            "invalid-value",
+            &written.value,
+            message,
+            "write start:size in memory units, such as \"0:2\"",
+        );
     }
     found
 }

@@ -90,9 +90,13 @@ fn products_and_profiles() {
 #[test]
 fn layouts() {
     let cases = [
-        node("gpus:\n  - product: h100-sxm-80gb\n    mig:\n      - {profile: 3g.40gb, start: 0}\n      - {profile: 1g.10gb, start: 3}\n"),
+        node(
+            "gpus:\n  - product: h100-sxm-80gb\n    mig:\n      - {profile: 3g.40gb, start: 0}\n      - {profile: 1g.10gb, start: 3}\n",
+        ),
         node("gpus:\n  - product: h100-sxm-80gb\n    mig:\n      - {profile: 3g.40gb, start: 1}\n"),
-        node("gpus:\n  - product: a100-40gb\n    mig:\n      - {profile: 1g.5gb+me, start: 0}\n      - {profile: 1g.5gb+me, start: 1}\n"),
+        node(
+            "gpus:\n  - product: a100-40gb\n    mig:\n      - {profile: 1g.5gb+me, start: 0}\n      - {profile: 1g.5gb+me, start: 1}\n",
+        ),
         node("gpus: [{product: h100-sxm-80gb, mig: [{profile: 1g.10gb, start: -1}]}]\n"),
         node("gpus: [{product: h100-sxm-80gb, mig: [{profile: 1g.10gb}]}]\n"),
     ];
@@ -108,7 +112,9 @@ fn replicas_and_modes_of_gpus() {
         node("gpus: [{product: a30-24gb, mode: mps}]\n"),
         node("gpus: [{product: a30-24gb, mode: exclusive, mig: [{profile: 1g.6gb, start: 0}]}]\n"),
         node("gpus: [{product: a30-24gb, mode: timesliced, replicas: 4}]\n"),
-        node("migStrategy: single\ngpus: [{product: a30-24gb, mig: [{profile: 1g.6gb, start: 0}, {profile: 2g.12gb, start: 2}]}]\n"),
+        node(
+            "migStrategy: single\ngpus: [{product: a30-24gb, mig: [{profile: 1g.6gb, start: 0}, {profile: 2g.12gb, start: 2}]}]\n",
+        ),
         node("gpus: [{product: a30-24gb, count: 2, uuid: GPU-1}]\n"),
         node("gpus: [{product: a30-24gb, uuid: MIG-1}]\n"),
     ];
@@ -120,17 +126,23 @@ fn names_that_stand_twice() {
     let cases = [
         fleet("nodes: [{name: n1}, {name: n1}]\n"),
         fleet("nodes: [{name: n2}, {namePrefix: n, count: 3}]\n"),
-        fleet("nodes:\n  - name: n1\n    gpus: [{product: a30-24gb, uuid: GPU-1}]\n  - name: n2\n    gpus: [{product: a30-24gb, uuid: GPU-1}]\n"),
+        fleet(
+            "nodes:\n  - name: n1\n    gpus: [{product: a30-24gb, uuid: GPU-1}]\n  - name: n2\n    gpus: [{product: a30-24gb, uuid: GPU-1}]\n",
+        ),
         fleet("nodes: [{gpus: []}]\n"),
         fleet("nodes: [{name: n1, namePrefix: n}]\n"),
         fleet("nodes: [{name: n1, count: 3}]\n"),
         fleet("nodes: [{namePrefix: n, count: 2, gpus: [{product: a30-24gb, uuid: GPU-1}]}]\n"),
         fleet("namespaces: [a, b, a]\n"),
-        demand("workloads: [{name: a, namespace: x}, {name: a, namespace: y}, {name: a, namespace: x, kind: Deployment}]\n"),
+        demand(
+            "workloads: [{name: a, namespace: x}, {name: a, namespace: y}, {name: a, namespace: x, kind: Deployment}]\n",
+        ),
         demand("workloads: [{name: a, namespace: x}, {name: a, namespace: x, kind: Job}]\n"),
         demand("tenants: [{name: t}, {name: t}]\n"),
         demand("tenants: [{name: t, namespaces: [x]}, {name: u, namespaces: [y, x]}]\n"),
-        prices("currency: EUR\nprices: [{product: a30-24gb, gpuHour: 1}, {product: NVIDIA A30, gpuHour: 2}]\n"),
+        prices(
+            "currency: EUR\nprices: [{product: a30-24gb, gpuHour: 1}, {product: NVIDIA A30, gpuHour: 2}]\n",
+        ),
     ];
     assert_snapshot!(cases.join("\n\n"));
 }
@@ -159,17 +171,24 @@ fn numbers() {
 
 #[test]
 fn units() {
-    let memory = ["80", "81920", "80GB", "80GiB", "80gi", "80g", "512m", "80 Q", "-1Gi", "9999999Ti", "Gi", "[1]"];
-    let cases: Vec<String> =
-        memory.iter().map(|text| workload(&format!("memory: {text}\n"))).collect();
+    let memory =
+        ["80", "81920", "80GB", "80GiB", "80gi", "80g", "512m", "80 Q", "-1Gi", "9999999Ti", "Gi", "[1]"];
+    let cases: Vec<String> = memory.iter().map(|text| workload(&format!("memory: {text}\n"))).collect();
     let gpu_memory = ["9", "{value: 16GB, origin: estimated}", "0", "90000Gi"];
-    let cases = cases.into_iter().chain(gpu_memory.iter().map(|text| workload(&format!("gpuMemory: {text}\n"))));
+    let cases =
+        cases.into_iter().chain(gpu_memory.iter().map(|text| workload(&format!("gpuMemory: {text}\n"))));
     let cpu = ["4Gi", "-2", "lots", "9999999"];
     let cases = cases.chain(cpu.iter().map(|text| workload(&format!("cpu: {text}\n"))));
     let duty = ["10", "150%", "1.5", "-0.1", "10.55%", "often"];
     let cases = cases.chain(duty.iter().map(|text| workload(&format!("duty: {text}\n"))));
-    let slo = ["{percentile: 99, latency: 200ms}", "{percentile: p99, latency: 200}", "{percentile: p100, latency: 2 sec}",
-        "{percentile: p99, latency: 0ms}", "{latency: 1s}", "200ms"];
+    let slo = [
+        "{percentile: 99, latency: 200ms}",
+        "{percentile: p99, latency: 200}",
+        "{percentile: p100, latency: 2 sec}",
+        "{percentile: p99, latency: 0ms}",
+        "{latency: 1s}",
+        "200ms",
+    ];
     let cases = cases.chain(slo.iter().map(|text| workload(&format!("slo: {text}\n"))));
     assert_snapshot!(cases.collect::<Vec<_>>().join("\n\n"));
 }
@@ -200,7 +219,8 @@ fn names_and_labels() {
 #[test]
 fn contradictions_of_workloads() {
     let tenants = "tenants:\n  - name: bank\n    class: regulated\n    namespaces: [vault]\n";
-    let vault = |more: &str| demand(&format!("{tenants}workloads:\n  - name: w\n    namespace: vault\n{more}"));
+    let vault =
+        |more: &str| demand(&format!("{tenants}workloads:\n  - name: w\n    namespace: vault\n{more}"));
     let cases = [
         workload("mode: timeSliced\nisolation: instance\n"),
         workload("mode: mps\nisolation: device\n"),
@@ -220,7 +240,9 @@ fn contradictions_of_workloads() {
 
 #[test]
 fn prices_that_are_none() {
-    let price = |amount: &str| prices(&format!("currency: EUR\nprices: [{{product: a30-24gb, gpuHour: {amount}}}]\n"));
+    let price = |amount: &str| {
+        prices(&format!("currency: EUR\nprices: [{{product: a30-24gb, gpuHour: {amount}}}]\n"))
+    };
     let cases = [
         price("0"),
         price("-1"),
@@ -241,7 +263,9 @@ fn prices_that_are_none() {
 fn product_tables() {
     let table = |content: &str| refused(&of_kind("ProductTable", content));
     let model = |profiles: &str| {
-        table(&format!("models:\n  - id: x1\n    computeSlices: 4\n    memorySlices: 4\n    profiles:\n{profiles}"))
+        table(&format!(
+            "models:\n  - id: x1\n    computeSlices: 4\n    memorySlices: 4\n    profiles:\n{profiles}"
+        ))
     };
     let cases = [
         table("models: [{id: X 1, computeSlices: 4}]\n"),
@@ -260,7 +284,8 @@ fn product_tables() {
 
 #[test]
 fn every_wrong_value_of_a_file_is_told_in_one_run() {
-    let first = of_kind("Demand", "workloads: [{name: chat, namespace: agents, memory: 80, cpu: 4Gi, count: -1}]");
+    let first =
+        of_kind("Demand", "workloads: [{name: chat, namespace: agents, memory: 80, cpu: 4Gi, count: -1}]");
     let second = of_kind("PriceBook", "currency: eur\nprices: []");
     let found = refused(&format!("{first}---\n{second}"));
     assert_snapshot!(found);
@@ -276,8 +301,7 @@ fn texts_that_are_no_documents_at_all() {
             format!("a{i}: &a{i} [{}]\n", vec![before; 10].join(", "))
         }))
         .collect();
-    let texts: [&[u8]; 6] =
-        [b"", b"\xFF\xFEa\0", b"kind: \xE4\n", &big, deep.as_bytes(), bomb.as_bytes()];
+    let texts: [&[u8]; 6] = [b"", b"\xFF\xFEa\0", b"kind: \xE4\n", &big, deep.as_bytes(), bomb.as_bytes()];
     let found = texts.map(|text| {
         let table = tesela_model::product::ProductTable::builtin();
         tesela_formats::documents::read_document("f.yaml", text, table).unwrap_err().to_string()
@@ -289,7 +313,14 @@ fn texts_that_are_no_documents_at_all() {
 fn price_flags() {
     let table = tesela_model::product::ProductTable::builtin();
     let flag = |text| tesela_formats::documents::parse_price_flag(text, "EUR", table);
-    let wrong = ["h100-sxm-80gb", "h100-sxm-80gb=2.50", "h100=2/h", "h100-sxm-80gb=0/h", "h100-sxm-80gb=-1/h", "=1/h"];
+    let wrong = [
+        "h100-sxm-80gb",
+        "h100-sxm-80gb=2.50",
+        "h100=2/h",
+        "h100-sxm-80gb=0/h",
+        "h100-sxm-80gb=-1/h",
+        "=1/h",
+    ];
     assert_snapshot!(wrong.map(|text| flag(text).unwrap_err().to_string()).join("\n\n"));
     let book = flag("NVIDIA H100 80GB HBM3 = 2.50/h").unwrap();
     assert_eq!(book.gpu_hour["h100-sxm-80gb"].0, 2_500_000);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tesela_formats::documents::{DocumentKind, read_document};
+use tesela_formats::documents::{Document, DocumentKind, read_document};
 use tesela_model::product::ProductTable;
 
 const REFERENCE: &str = include_str!("../../../../docs/documents.md");
@@ -14,9 +14,10 @@ fn every_document_of_the_reference_is_read() {
         let text = block.split("```").next().unwrap();
         let documents = read_document("docs/documents.md", text.as_bytes(), ProductTable::builtin())
             .unwrap_or_else(|found| panic!("{found}\n{text}"));
-        kinds.extend(documents.iter().map(|document| document.kind()));
+        kinds.extend(documents.iter().map(Document::kind));
     }
-    let shown = [DocumentKind::Demand, DocumentKind::Fleet, DocumentKind::PriceBook, DocumentKind::ProductTable];
+    let shown =
+        [DocumentKind::Demand, DocumentKind::Fleet, DocumentKind::PriceBook, DocumentKind::ProductTable];
     assert_eq!(kinds, shown);
 }
 

@@ -1,7 +1,8 @@
 //! What documents say, read right; and what they change of an observed state.
 
 use tesela_formats::documents::{
-    Document, DocumentKind, FleetDocument, join_price_books, merge, merge_fleet, parse_price_flag, read_document,
+    Document, DocumentKind, FleetDocument, join_price_books, merge, merge_fleet, parse_price_flag,
+    read_document,
 };
 use tesela_formats::schema;
 use tesela_model::demand::{Demand, Holding, Isolation, PodRef, Tenant, TenantClass, Workload};
@@ -73,20 +74,29 @@ namespaces: [agents]
 
 #[test]
 fn defaults_of_a_fleet() {
-    let document = fleet("nodes: [{name: n, gpus: [{product: a30-24gb}]}]\nbuy: [{product: a30-24gb, gpusPerNode: 4}]\n");
+    let document = fleet(
+        "nodes: [{name: n, gpus: [{product: a30-24gb}]}]\nbuy: [{product: a30-24gb, gpusPerNode: 4}]\n",
+    );
     assert_eq!((document.headroom_nodes, document.survive_node_loss), (None, None));
     let fleet = document.into_fleet();
     assert_eq!((fleet.headroom_nodes, fleet.survive_node_loss), (1, false));
     assert_eq!(fleet.nodes[0].gpus[0].offer, Offer::Exclusive);
-    assert_eq!((fleet.buy[0].gpus_per_node, fleet.buy[0].max_nodes, fleet.buy[0].gpu_memory), (4, None, None));
+    assert_eq!(
+        (fleet.buy[0].gpus_per_node, fleet.buy[0].max_nodes, fleet.buy[0].gpu_memory),
+        (4, None, None)
+    );
 }
 
 #[test]
 fn a_fleet_document_refines_the_observed_fleet() {
-    let mut observed =
-        fleet("nodes: [{name: a, cpu: 8, labels: {zone: x, old: y}, gpus: [{product: a30-24gb}]}, {name: b}]").into_fleet();
+    let mut observed = fleet(
+        "nodes: [{name: a, cpu: 8, labels: {zone: x, old: y}, gpus: [{product: a30-24gb}]}, {name: b}]",
+    )
+    .into_fleet();
     observed.nodes[0].cpu_taken = MilliCpu(500);
-    let document = fleet("nodes: [{name: a, labels: {zone: z}, gpus: [{product: a30-24gb, uuid: GPU-1}]}, {name: c}]\nheadroom: {nodes: 0}");
+    let document = fleet(
+        "nodes: [{name: a, labels: {zone: z}, gpus: [{product: a30-24gb, uuid: GPU-1}]}, {name: c}]\nheadroom: {nodes: 0}",
+    );
     let merged = merge_fleet(observed, document);
     let names: Vec<&str> = merged.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
@@ -193,12 +203,15 @@ fn a_namespace_moves_with_its_workloads() {
     let after = demand(observed(), "tenants: [{name: shop, class: regulated, namespaces: [shop, lab]}]");
     let tenant = |name: &str| after.tenants.iter().find(|t| t.name == name).unwrap();
     assert_eq!(tenant("lab").namespaces, Vec::<String>::new());
-    assert_eq!(*tenant("shop"), Tenant {
-        name: "shop".into(),
-        namespaces: vec!["shop".into(), "lab".into()],
-        class: TenantClass::Regulated,
-        quota: std::collections::BTreeMap::new(),
-    });
+    assert_eq!(
+        *tenant("shop"),
+        Tenant {
+            name: "shop".into(),
+            namespaces: vec!["shop".into(), "lab".into()],
+            class: TenantClass::Regulated,
+            quota: std::collections::BTreeMap::new(),
+        }
+    );
     assert_eq!(workload(&after, "train").tenant, "shop");
 }
 
@@ -209,8 +222,14 @@ fn several_documents_and_kinds_in_one_file() {
         "models: [{id: x1, nvmlProductNames: [NVIDIA X1], computeSlices: 2, memorySlices: 2, memoryMib: 49152,
 profiles: [{name: 1g.24gb, gpuSlices: 1, placements: ['0:1', '1:1']}]}]",
     );
-    let fleet = of_kind("Fleet", "nodes: [{name: n, gpus: [{product: NVIDIA X1, mig: [{profile: 1g.24gb, start: 1}]}]}]");
-    let prices = of_kind("PriceBook", "currency: EUR\nasOf: 2026-11-30\nprices: [{product: x1, gpuHour: \"2.50\"}, {product: NVIDIA L4, gpuHour: 0.8}]");
+    let fleet = of_kind(
+        "Fleet",
+        "nodes: [{name: n, gpus: [{product: NVIDIA X1, mig: [{profile: 1g.24gb, start: 1}]}]}]",
+    );
+    let prices = of_kind(
+        "PriceBook",
+        "currency: EUR\nasOf: 2026-11-30\nprices: [{product: x1, gpuHour: \"2.50\"}, {product: NVIDIA L4, gpuHour: 0.8}]",
+    );
     // The table comes last, and is known to the documents before it.
     let documents = read(&format!("{fleet}---\n{prices}---\n{table}")).unwrap_or_else(|e| panic!("{e}"));
     let kinds: Vec<DocumentKind> = documents.iter().map(Document::kind).collect();
@@ -225,8 +244,11 @@ profiles: [{name: 1g.24gb, gpuSlices: 1, placements: ['0:1', '1:1']}]}]",
 fn price_books_join_in_one_currency() {
     let table = ProductTable::builtin();
     let flag = |text, currency| parse_price_flag(text, currency, table).unwrap();
-    let joined =
-        join_price_books([flag("a30-24gb=1/h", "EUR"), flag("a30-24gb=2/h", "EUR"), flag("a100-40gb=3/h", "EUR")]);
+    let joined = join_price_books([
+        flag("a30-24gb=1/h", "EUR"),
+        flag("a30-24gb=2/h", "EUR"),
+        flag("a100-40gb=3/h", "EUR"),
+    ]);
     let joined = joined.unwrap().unwrap();
     assert_eq!((joined.gpu_hour["a30-24gb"].0, joined.gpu_hour.len()), (2_000_000, 2));
     assert_eq!(joined.source, "command line");

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::{option, sample};
 use tesela_formats::documents::{Document, merge, read_document, write_demand};
 use tesela_model::demand::{
-    Demand, Duty, Holding, Isolation, LabelOperator, LabelRule, NodeConstraints, PodRef, Slo, Tenant, TenantClass,
-    Toleration, Workload, WorkloadKey,
+    Demand, Duty, Holding, Isolation, LabelOperator, LabelRule, NodeConstraints, PodRef, Slo, Tenant,
+    TenantClass, Toleration, Workload, WorkloadKey,
 };
 use tesela_model::fleet::Mode;
 use tesela_model::origin::{Known, Origin};
@@ -26,7 +26,12 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn label_value() -> impl Strategy<Value = String> {
-    prop_oneof!["", "[A-Za-z0-9]([A-Za-z0-9_.-]{0,8}[A-Za-z0-9])?", Just("~".replace('~', "no")), Just("1.50".into())]
+    prop_oneof![
+        "",
+        "[A-Za-z0-9]([A-Za-z0-9_.-]{0,8}[A-Za-z0-9])?",
+        Just("~".replace('~', "no")),
+        Just("1.50".into())
+    ]
 }
 
 fn label_key() -> impl Strategy<Value = String> {
@@ -46,18 +51,30 @@ fn label_rule(field: bool) -> impl Strategy<Value = LabelRule> {
         Gt | Lt => any::<i32>().prop_map(|n| vec![n.to_string()]).boxed(),
         Exists | DoesNotExist => Just(Vec::new()).boxed(),
     };
-    (key, sample::select(vec![In, NotIn, Exists, DoesNotExist, Gt, Lt])).prop_flat_map(move |(key, operator)| {
-        values(operator).prop_map(move |values| LabelRule { key: key.clone(), operator, values, field })
-    })
+    (key, sample::select(vec![In, NotIn, Exists, DoesNotExist, Gt, Lt])).prop_flat_map(
+        move |(key, operator)| {
+            values(operator).prop_map(move |values| LabelRule { key: key.clone(), operator, values, field })
+        },
+    )
 }
 
 fn toleration() -> impl Strategy<Value = Toleration> {
-    let effect = || sample::select(vec!["", "NoSchedule", "PreferNoSchedule", "NoExecute"]).prop_map(str::to_owned);
+    let effect =
+        || sample::select(vec!["", "NoSchedule", "PreferNoSchedule", "NoExecute"]).prop_map(str::to_owned);
     prop_oneof![
         effect().prop_map(|effect| Toleration { exists: true, effect, ..Default::default() }),
-        (label_key(), effect()).prop_map(|(key, effect)| Toleration { key, exists: true, effect, ..Default::default() }),
-        (label_key(), label_value(), effect())
-            .prop_map(|(key, value, effect)| Toleration { key, exists: false, value, effect }),
+        (label_key(), effect()).prop_map(|(key, effect)| Toleration {
+            key,
+            exists: true,
+            effect,
+            ..Default::default()
+        }),
+        (label_key(), label_value(), effect()).prop_map(|(key, value, effect)| Toleration {
+            key,
+            exists: false,
+            value,
+            effect
+        }),
     ]
 }
 
@@ -74,17 +91,26 @@ type Need = (Option<Mode>, Option<Known<Isolation>>, Option<Slo>, u32, Option<&'
 fn need() -> impl Strategy<Value = Need> {
     let isolation =
         sample::select(vec![Isolation::None, Isolation::Tenant, Isolation::Instance, Isolation::Device]);
-    let slo = (1u16..1000, 1u64..86_400_000).prop_map(|(percentile, latency_ms)| Slo { percentile, latency_ms });
+    let slo =
+        (1u16..1000, 1u64..86_400_000).prop_map(|(percentile, latency_ms)| Slo { percentile, latency_ms });
     let mode = option::of(sample::select(vec![Mode::Exclusive, Mode::Mig, Mode::TimeSliced, Mode::Mps]));
     let profile = option::of(sample::select(vec!["1g.10gb", "1g.10gb+me", "7g.80gb"]));
-    (mode, known(isolation), option::of(slo), 1u32..1024, profile).prop_map(|(mode, isolation, slo, gpus, profile)| {
-        let profile = profile.filter(|_| matches!(mode, None | Some(Mode::Mig)));
-        let instance = mode == Some(Mode::Mig) || profile.is_some();
-        let shared = matches!(mode, Some(Mode::TimeSliced | Mode::Mps));
-        let most = if shared { Isolation::Tenant } else if instance { Isolation::Instance } else { Isolation::Device };
-        let isolation = isolation.map(|i| Known { value: i.value.min(most), ..i });
-        (mode, isolation, slo.filter(|_| !shared), if instance { 1 } else { gpus }, profile)
-    })
+    (mode, known(isolation), option::of(slo), 1u32..1024, profile).prop_map(
+        |(mode, isolation, slo, gpus, profile)| {
+            let profile = profile.filter(|_| matches!(mode, None | Some(Mode::Mig)));
+            let instance = mode == Some(Mode::Mig) || profile.is_some();
+            let shared = matches!(mode, Some(Mode::TimeSliced | Mode::Mps));
+            let most = if shared {
+                Isolation::Tenant
+            } else if instance {
+                Isolation::Instance
+            } else {
+                Isolation::Device
+            };
+            let isolation = isolation.map(|i| Known { value: i.value.min(most), ..i });
+            (mode, isolation, slo.filter(|_| !shared), if instance { 1 } else { gpus }, profile)
+        },
+    )
 }
 
 fn running() -> impl Strategy<Value = Vec<Holding>> {
@@ -105,7 +131,8 @@ fn workload() -> impl Strategy<Value = Workload> {
     let resource =
         sample::select(vec!["nvidia.com/gpu", "nvidia.com/mig-1g.10gb.me", "nvidia.com/gpu.shared"]);
     let memory = prop_oneof![Just(0), 1u64..1 << 50, (1u64..1 << 20).prop_map(|gi| gi << 30)];
-    let facts = (known((1u64..1 << 24).prop_map(Mib)), known((0u16..=1000).prop_map(|p| Duty::permille(p).unwrap())));
+    let facts =
+        (known((1u64..1 << 24).prop_map(Mib)), known((0u16..=1000).prop_map(|p| Duty::permille(p).unwrap())));
     let numbers = (0u64..1_000_000_000, any::<i32>(), 0u64..1_000_000_000, memory, option::of(1u32..));
     let flags = (any::<bool>(), any::<bool>(), known(any::<bool>()));
     let products = btree_set(sample::select(vec!["h100-sxm-80gb", "NVIDIA-L4", "h100-pcie-80gb"]), 0..3);
@@ -144,41 +171,47 @@ fn workload() -> impl Strategy<Value = Workload> {
 
 /// A demand as `observe` makes it: sorted, each key once, and a namespace that a tenant owns holds its work only.
 fn demand() -> impl Strategy<Value = Demand> {
-    let quota = btree_map(sample::select(vec!["nvidia.com/gpu", "nvidia.com/mig-1g.5gb"]), 0u64..1_000_000_000, 0..2);
+    let quota =
+        btree_map(sample::select(vec!["nvidia.com/gpu", "nvidia.com/mig-1g.5gb"]), 0u64..1_000_000_000, 0..2);
     let tenants = btree_map("[a-z]{1,6}", quota, 0..4);
-    (tenants, vec(workload(), 0..6), vec(any::<u8>(), 6), any::<bool>()).prop_map(|(tenants, list, owners, free)| {
-        let mut tenants: Vec<Tenant> = tenants
-            .into_iter()
-            .map(|(name, quota)| Tenant {
-                name,
-                namespaces: Vec::new(),
-                class: TenantClass::Standard,
-                quota: quota.into_iter().map(|(resource, hard)| (resource.parse().unwrap(), hard)).collect(),
-            })
-            .collect();
-        let mut owned: BTreeMap<String, String> = BTreeMap::new();
-        let mut workloads: BTreeMap<WorkloadKey, Workload> = BTreeMap::new();
-        for (mut workload, owner) in list.into_iter().zip(owners) {
-            let namespace = workload.key.namespace.clone();
-            if !tenants.is_empty() && !owned.contains_key(&namespace) {
-                let index = usize::from(owner) % tenants.len();
-                let tenant = &mut tenants[index];
-                // A namespace with the work of several tenants belongs to none.
-                if free && owner > 127 {
-                    workload.tenant.clone_from(&tenant.name);
-                    owned.insert(namespace.clone(), String::new());
-                } else {
-                    tenant.namespaces.push(namespace.clone());
-                    owned.insert(namespace.clone(), tenant.name.clone());
+    (tenants, vec(workload(), 0..6), vec(any::<u8>(), 6), any::<bool>()).prop_map(
+        |(tenants, list, owners, free)| {
+            let mut tenants: Vec<Tenant> = tenants
+                .into_iter()
+                .map(|(name, quota)| Tenant {
+                    name,
+                    namespaces: Vec::new(),
+                    class: TenantClass::Standard,
+                    quota: quota
+                        .into_iter()
+                        .map(|(resource, hard)| (resource.parse().unwrap(), hard))
+                        .collect(),
+                })
+                .collect();
+            let mut owned: BTreeMap<String, String> = BTreeMap::new();
+            let mut workloads: BTreeMap<WorkloadKey, Workload> = BTreeMap::new();
+            for (mut workload, owner) in list.into_iter().zip(owners) {
+                let namespace = workload.key.namespace.clone();
+                if !tenants.is_empty() && !owned.contains_key(&namespace) {
+                    let index = usize::from(owner) % tenants.len();
+                    let tenant = &mut tenants[index];
+                    // A namespace with the work of several tenants belongs to none.
+                    if free && owner > 127 {
+                        workload.tenant.clone_from(&tenant.name);
+                        owned.insert(namespace.clone(), String::new());
+                    } else {
+                        tenant.namespaces.push(namespace.clone());
+                        owned.insert(namespace.clone(), tenant.name.clone());
+                    }
                 }
+                if let Some(owner) = owned.get(&namespace).filter(|owner| !owner.is_empty()) {
+                    workload.tenant.clone_from(owner);
+                }
+                workloads.insert(workload.key.clone(), workload);
             }
-            if let Some(owner) = owned.get(&namespace).filter(|owner| !owner.is_empty()) {
-                workload.tenant.clone_from(owner);
-            }
-            workloads.insert(workload.key.clone(), workload);
-        }
-        Demand { tenants, workloads: workloads.into_values().collect() }
-    })
+            Demand { tenants, workloads: workloads.into_values().collect() }
+        },
+    )
 }
 
 fn read_back(observed: Demand, text: &str) -> Demand {
@@ -239,7 +272,8 @@ spec:
         pods,
         place: None,
     };
-    demand.workloads[0].running = vec![holding("gpu-1", vec![pod("a"), pod("b")]), holding("gpu-2", vec![pod("c")])];
+    demand.workloads[0].running =
+        vec![holding("gpu-1", vec![pod("a"), pod("b")]), holding("gpu-2", vec![pod("c")])];
     assert_snapshot!(write_demand(&demand));
     assert_snapshot!(write_demand(&Demand::default()));
 }

@@ -29,7 +29,12 @@ fn mode_text(mode: &Located<Mode>) -> String {
     format!("mode: {}", mode.value)
 }
 
-fn mode_against_needs(check: &mut Check<'_>, entry: &WorkloadEntry, edit: &WorkloadEdit, mode: &Located<Mode>) {
+fn mode_against_needs(
+    check: &mut Check<'_>,
+    entry: &WorkloadEntry,
+    edit: &WorkloadEdit,
+    mode: &Located<Mode>,
+) {
     if let (Mode::Mig, Some(gpus), Some(2..)) = (mode.value, &entry.gpus, edit.gpus) {
         let other = (gpus.at, format!("gpus: {}", gpus.value.0.text()));
         let why = "work over several GPUs never goes to MIG";
@@ -92,11 +97,18 @@ fn tenant(check: &mut Check<'_>, entry: &WorkloadEntry, tenants: &Tenants) {
         return;
     }
     let owner = owner.or_else(|| tenants.named(&entry.tenant.as_ref()?.value));
-    let Some((name, regulated)) = owner.and_then(|owner| Some((owner.name, owner.regulated?))) else { return };
+    let Some((name, regulated)) = owner.and_then(|owner| Some((owner.name, owner.regulated?))) else {
+        return;
+    };
     let other = || (regulated, "class: regulated");
     if let Some(mode) = entry.mode.as_ref().filter(|m| matches!(m.value, Mode::TimeSliced | Mode::Mps)) {
         let why = format!("{name} is a regulated tenant and shares no GPU below an instance");
-        check.contradiction((mode.at, mode_text(mode)), other(), &why, "write `mode: mig` or `mode: exclusive`");
+        check.contradiction(
+            (mode.at, mode_text(mode)),
+            other(),
+            &why,
+            "write `mode: mig` or `mode: exclusive`",
+        );
     }
     // A guess or an observation below the promise is raised by the plan; only a person's word contradicts it.
     if let Some(isolation) = entry.isolation.as_ref().filter(|i| i.value.origin == Origin::Given) {

@@ -34,9 +34,8 @@ pub fn merge(observed: Demand, document: &DemandDocument) -> Demand {
         }
     }
     let given = document.tenants.iter();
-    let owners: BTreeMap<&str, &str> = given
-        .flat_map(|t| t.namespaces.iter().flatten().map(|n| (n.as_str(), t.name.as_str())))
-        .collect();
+    let owners: BTreeMap<&str, &str> =
+        given.flat_map(|t| t.namespaces.iter().flatten().map(|n| (n.as_str(), t.name.as_str()))).collect();
     for (key, workload) in &mut workloads {
         if let Some(owner) = owners.get(key.namespace.as_str())
             && !named.contains(key)

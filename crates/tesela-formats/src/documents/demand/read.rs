@@ -17,6 +17,9 @@ use crate::documents::hardware::{Hardware, lookup};
 use crate::documents::name::NameRule;
 use crate::source::{Located, Span};
 
+/// Kind, whether it was written, and place of a workload.
+type Seen<'a> = (&'a str, bool, Span);
+
 /// Reads the content of a Demand document.
 pub(in crate::documents) fn read(
     file: &str,
@@ -25,7 +28,7 @@ pub(in crate::documents) fn read(
 ) -> Result<DemandDocument, Diagnostics> {
     let mut check = Check::new(file);
     let tenants = Tenants::read(&mut check, &spec.tenants);
-    let mut keys: BTreeMap<(&str, &str), Vec<(&str, bool, Span)>> = BTreeMap::new();
+    let mut keys: BTreeMap<(&str, &str), Vec<Seen<'_>>> = BTreeMap::new();
     let mut workloads = Vec::new();
     for entry in &spec.workloads {
         let entry = &entry.value;
@@ -39,7 +42,8 @@ pub(in crate::documents) fn read(
             }
             // Without a kind the one that was observed is meant, and that may be either.
             Some((_, _, first)) => {
-                let message = format!("`{}` may be the workload of line {first}: one of the two has no `kind`", name());
+                let message =
+                    format!("`{}` may be the workload of line {first}: one of the two has no `kind`", name());
                 check.error(entry.name.at, "duplicate-name", &name(), message, "write `kind` for both");
             }
             None => known.push((kind, kind_written, entry.name.at)),
@@ -136,7 +140,13 @@ fn label_rule(check: &mut Check<'_>, rule: &Located<Rule>, field: bool) -> Label
     if field {
         if key.value != "metadata.name" {
             let message = format!("`{}` is no field that an affinity can ask for", shown(&key.value));
-            check.error(key.at, "unknown-value", &key.value, message, "only `metadata.name` exists; labels go under matchExpressions");
+            check.error(
+                key.at,
+                "unknown-value",
+                &key.value,
+                message,
+                "only `metadata.name` exists; labels go under matchExpressions",
+            );
         }
     } else {
         check.name("label key", key, NameRule::LabelKey);
@@ -152,7 +162,13 @@ fn label_rule(check: &mut Check<'_>, rule: &Located<Rule>, field: bool) -> Label
     if let Some(wrong) = wrong {
         let name = format!("{:?}", operator.value);
         let message = format!("operator `{name}` {wrong}");
-        check.error(operator.at, "invalid-value", &name, message, "see NodeSelectorRequirement in the Kubernetes API");
+        check.error(
+            operator.at,
+            "invalid-value",
+            &name,
+            message,
+            "see NodeSelectorRequirement in the Kubernetes API",
+        );
     }
     LabelRule {
         key: key.value.clone(),
@@ -170,7 +186,13 @@ fn toleration(check: &mut Check<'_>, entry: &Located<TolerationEntry>) -> Tolera
         check.name("taint key", key, NameRule::LabelKey);
     } else if !exists {
         let message = "a toleration without `key` needs `operator: Exists`";
-        check.error(entry.at, "missing-field", "", message, "add `key:`, or `operator: Exists` to tolerate every taint");
+        check.error(
+            entry.at,
+            "missing-field",
+            "",
+            message,
+            "add `key:`, or `operator: Exists` to tolerate every taint",
+        );
     }
     if let Some(value) = value {
         check.name("taint value", value, NameRule::LabelValue);
@@ -205,8 +227,10 @@ fn profile(
         Ok(name) => name,
         Err(error) => {
             let names = table.products().iter().flat_map(|p| p.profiles.iter().map(|p| p.name.as_str()));
-            let near = crate::diagnostic::nearest(&written.value, names)
-                .map_or_else(|| "profiles read like 1g.10gb".to_owned(), |near| format!("did you mean `{near}`?"));
+            let near = crate::diagnostic::nearest(&written.value, names).map_or_else(
+                || "profiles read like 1g.10gb".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            );
             check.error(written.at, "unknown-profile", &written.value, error.to_string(), near);
             return None;
         }
@@ -241,7 +265,8 @@ fn profile(
     let near = crate::diagnostic::nearest(&written.value, names)
         .map_or_else(String::new, |near| format!("did you mean `{near}`? "));
     let message = format!("no product of the table has the profile `{name}`");
-    let fix = format!("{near}name the product under `products`, or add it by a document of kind ProductTable");
+    let fix =
+        format!("{near}name the product under `products`, or add it by a document of kind ProductTable");
     check.error(written.at, "unknown-profile", &written.value, message, fix);
     None
 }

@@ -7,9 +7,9 @@ use tesela_model::resource::GpuResource;
 
 use super::TenantEdit;
 use super::wire::TenantEntry;
+use crate::diagnostic::shown;
 use crate::documents::check::Check;
 use crate::documents::name::NameRule;
-use crate::diagnostic::shown;
 use crate::source::{Located, Span};
 
 /// At most so many pods of a workload, and devices of a quota.
@@ -130,7 +130,10 @@ impl Check<'_> {
 fn near_resource(text: &str) -> Option<GpuResource> {
     let bare = text.strip_prefix("requests.").or_else(|| text.strip_prefix("limits.")).unwrap_or(text);
     let name = bare.rsplit('/').next().unwrap_or(bare);
-    let candidates = [bare.to_owned(), format!("nvidia.com/{name}"), format!("nvidia.com/mig-{}", name.replace('+', "."))];
+    let candidates =
+        [bare.to_owned(), format!("nvidia.com/{name}"), format!("nvidia.com/mig-{}", name.replace('+', "."))];
     let found = candidates.iter().find_map(|candidate| candidate.parse().ok());
-    found.or_else(|| crate::diagnostic::nearest(bare, ["nvidia.com/gpu", "nvidia.com/gpu.shared"])?.parse().ok())
+    found.or_else(|| {
+        crate::diagnostic::nearest(bare, ["nvidia.com/gpu", "nvidia.com/gpu.shared"])?.parse().ok()
+    })
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tesela_model::demand::{Demand, LabelOperator, LabelRule, Slo, Tenant, TenantClass, Toleration, Workload};
+use tesela_model::demand::{
+    Demand, LabelOperator, LabelRule, Slo, Tenant, TenantClass, Toleration, Workload,
+};
 use tesela_model::origin::{Known, Origin};
 use tesela_model::plan::API_VERSION;
 use tesela_model::quantity::Bytes;
@@ -116,7 +118,7 @@ impl Fields {
         self.0.push((name.to_owned(), value));
     }
 
-    fn text(&mut self, name: &str, value: impl ToString) {
+    fn text(&mut self, name: &str, value: &impl ToString) {
         self.add(name, Out::text(value.to_string()));
     }
 
@@ -148,9 +150,10 @@ fn tenant_out(tenant: &Tenant) -> Out {
         TenantClass::Standard => "standard",
         TenantClass::Regulated => "regulated",
     };
-    fields.text("class", class);
+    fields.text("class", &class);
     if !tenant.quota.is_empty() {
-        let lines = tenant.quota.iter().map(|(resource, hard)| (resource.to_string(), Out::Int((*hard).into())));
+        let lines =
+            tenant.quota.iter().map(|(resource, hard)| (resource.to_string(), Out::Int((*hard).into())));
         fields.add("quota", Out::Map(lines.collect()));
     }
     Out::Map(fields.0)
@@ -181,7 +184,10 @@ fn workload_out(workload: &Workload, default_tenant: &str) -> Out {
             if percentile.is_multiple_of(10) { String::new() } else { format!(".{}", percentile % 10) };
         let percentile = Out::text(format!("p{}{tenth}", percentile / 10));
         let latency = Out::text(format!("{latency_ms}ms"));
-        fields.add("slo", Out::Map(vec![("percentile".to_owned(), percentile), ("latency".to_owned(), latency)]));
+        fields.add(
+            "slo",
+            Out::Map(vec![("percentile".to_owned(), percentile), ("latency".to_owned(), latency)]),
+        );
     }
     fields.known("interactive", workload.interactive.as_ref(), |yes| Out::Bool(*yes));
     choices(&mut fields, workload);
@@ -191,7 +197,7 @@ fn workload_out(workload: &Workload, default_tenant: &str) -> Out {
 
 fn choices(fields: &mut Fields, workload: &Workload) {
     if let Some(mode) = workload.mode {
-        fields.text("mode", mode);
+        fields.text("mode", &mode);
     }
     if let Some(profile) = &workload.profile {
         fields.text("profile", profile);
@@ -219,7 +225,7 @@ fn needs(fields: &mut Fields, workload: &Workload) {
         fields.add("cpu", if whole { Out::Int((cpu.0 / 1000).into()) } else { Out::text(cpu.to_string()) });
     }
     if workload.memory.0 > 0 {
-        fields.text("memory", size(workload.memory));
+        fields.text("memory", &size(workload.memory));
     }
     let constraints = &workload.constraints;
     if !constraints.node_selector.is_empty() {
@@ -240,7 +246,8 @@ fn size(bytes: Bytes) -> String {
 }
 
 fn term_out(term: &[LabelRule]) -> Out {
-    let rules = |field: bool| -> Vec<Out> { term.iter().filter(|r| r.field == field).map(rule_out).collect() };
+    let rules =
+        |field: bool| -> Vec<Out> { term.iter().filter(|r| r.field == field).map(rule_out).collect() };
     let mut entries = Vec::new();
     for (name, rules) in [("matchExpressions", rules(false)), ("matchFields", rules(true))] {
         if !rules.is_empty() {
@@ -261,7 +268,7 @@ fn rule_out(rule: &LabelRule) -> Out {
     };
     let mut fields = Fields(Vec::new());
     fields.text("key", &rule.key);
-    fields.text("operator", operator);
+    fields.text("operator", &operator);
     if !rule.values.is_empty() {
         fields.add("values", texts(&rule.values));
     }
@@ -273,7 +280,7 @@ fn toleration_out(toleration: &Toleration) -> Out {
     if !toleration.key.is_empty() {
         fields.text("key", &toleration.key);
     }
-    fields.text("operator", if toleration.exists { "Exists" } else { "Equal" });
+    fields.text("operator", &if toleration.exists { "Exists" } else { "Equal" });
     if !toleration.value.is_empty() {
         fields.text("value", &toleration.value);
     }

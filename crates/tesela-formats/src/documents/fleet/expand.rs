@@ -51,7 +51,8 @@ pub(in crate::documents) fn read(
     let headroom = spec.headroom.as_ref().map(|h| &h.nodes);
     let headroom_nodes = reader.check.count("headroom.nodes", headroom, 0, 100_000);
     let Reader { check, nodes, .. } = reader;
-    let mut document = FleetDocument { headroom_nodes, survive_node_loss: spec.survive_node_loss, ..Default::default() };
+    let mut document =
+        FleetDocument { headroom_nodes, survive_node_loss: spec.survive_node_loss, ..Default::default() };
     document.fleet.has_nodes = !spec.nodes.is_empty();
     document.fleet.resources = nodes.iter().flat_map(super::resources_of).collect();
     document.fleet.nodes = nodes;
@@ -113,9 +114,15 @@ impl<'a> Reader<'a> {
                 };
                 for gpu in gpus {
                     if let Some(uuid) = gpu.value.uuid.as_ref().filter(|_| count > 1) {
-                        let fix = "write each of these nodes with its own `name`, or `count` instead of `uuid`";
+                        let fix =
+                            "write each of these nodes with its own `name`, or `count` instead of `uuid`";
                         let this = (uuid.at, format!("uuid: {}", uuid.value));
-                        self.check.contradiction(this, (prefix.at, "namePrefix"), "a UUID is one GPU of one node", fix);
+                        self.check.contradiction(
+                            this,
+                            (prefix.at, "namePrefix"),
+                            "a UUID is one GPU of one node",
+                            fix,
+                        );
                     }
                 }
                 if self.nodes.len() + count > MOST_NODES {
@@ -205,7 +212,9 @@ impl<'a> Reader<'a> {
         profiles.sort();
         profiles.dedup();
         let (text, why) = match strategy.value {
-            MigStrategy::Single if profiles.len() > 1 => ("single", "with `single` all instances of a node are alike"),
+            MigStrategy::Single if profiles.len() > 1 => {
+                ("single", "with `single` all instances of a node are alike")
+            }
             MigStrategy::None if !profiles.is_empty() => ("none", "with `none` no instance is offered"),
             _ => return,
         };
@@ -237,7 +246,12 @@ impl<'a> Reader<'a> {
             if let Some(count) = &entry.count {
                 let this = (count.at, format!("count: {}", count.value.0.text()));
                 let other = (uuid.at, format!("uuid: {}", uuid.value));
-                self.check.contradiction(this, other, "a UUID is one GPU", "remove `count`, or leave the UUID out");
+                self.check.contradiction(
+                    this,
+                    other,
+                    "a UUID is one GPU",
+                    "remove `count`, or leave the UUID out",
+                );
             }
         }
         if into.len() + count > usize::try_from(MOST_GPUS).unwrap_or(usize::MAX) {
@@ -245,7 +259,9 @@ impl<'a> Reader<'a> {
             self.check.error(entry.product.at, "number-range", &count.to_string(), message, "check `count`");
             return;
         }
-        let Some((hardware, memory)) = self.hardware(&entry.product, entry.gpu_memory.as_ref()) else { return };
+        let Some((hardware, memory)) = self.hardware(&entry.product, entry.gpu_memory.as_ref()) else {
+            return;
+        };
         let Some(offer) = self.offer_of(entry, &hardware) else { return };
         let gpu = Gpu { uuid: uuid.map(|u| u.value.clone()), product: hardware.name(), memory, offer };
         into.extend(std::iter::repeat_n(gpu, count));
@@ -253,7 +269,11 @@ impl<'a> Reader<'a> {
 
     fn uuid(&mut self, uuid: &Located<String>) {
         let text = &uuid.value;
-        if !text.starts_with("GPU-") || text.len() == 4 || !text.is_ascii() || text.contains(char::is_whitespace) {
+        if !text.starts_with("GPU-")
+            || text.len() == 4
+            || !text.is_ascii()
+            || text.contains(char::is_whitespace)
+        {
             let fix = if text.starts_with("MIG-") {
                 "this is the UUID of a MIG device; `nvidia-smi -L` prints that of its GPU one line above"
             } else {
@@ -293,8 +313,10 @@ impl<'a> Reader<'a> {
             (Hardware::Foreign(name), Some((_, memory))) => Some((Hardware::Foreign(name), memory.map(Mib))),
             (Hardware::Foreign(_), None) => {
                 let text = &product.value;
-                let message = format!("the table has no product `{}`, and `gpuMemory` is missing", shown(text));
-                let fix = "add `gpuMemory:` with the memory of one GPU, such as 24Gi; it is then a GPU without MIG";
+                let message =
+                    format!("the table has no product `{}`, and `gpuMemory` is missing", shown(text));
+                let fix =
+                    "add `gpuMemory:` with the memory of one GPU, such as 24Gi; it is then a GPU without MIG";
                 self.check.error(product.at, "unknown-product", text, message, fix);
                 None
             }
@@ -311,7 +333,12 @@ impl<'a> Reader<'a> {
         };
         if let (Some(mig), false) = (&entry.mig, mode == Mode::Mig) {
             let fix = "write `mode: mig`, or remove `mig`";
-            self.check.contradiction((mig.at, "mig"), (mode_at, mode_text), "only a GPU in mode mig has instances", fix);
+            self.check.contradiction(
+                (mig.at, "mig"),
+                (mode_at, mode_text),
+                "only a GPU in mode mig has instances",
+                fix,
+            );
             return None;
         }
         let most = i128::from(u16::MAX);
@@ -340,7 +367,10 @@ impl<'a> Reader<'a> {
             (Mode::Mig, written) => {
                 let instances = self.instances(entry, hardware, mode_at, &mode_text)?;
                 let shared = match written {
-                    Some(_) => instances.iter().map(|i| Some((i.profile.clone(), replicas?))).collect::<Option<_>>()?,
+                    Some(_) => instances
+                        .iter()
+                        .map(|i| Some((i.profile.clone(), replicas?)))
+                        .collect::<Option<_>>()?,
                     None => BTreeMap::new(),
                 };
                 Some(Offer::Mig { instances, replicas: shared, origin: Origin::Given })
@@ -382,7 +412,8 @@ impl<'a> Reader<'a> {
             match Layout::new(product, placed.iter().cloned()) {
                 Ok(fits) => layout = fits,
                 Err(error) => {
-                    let text = format!("{} at {}", entry.value.profile.value, entry.value.start.value.0.text());
+                    let text =
+                        format!("{} at {}", entry.value.profile.value, entry.value.start.value.0.text());
                     let before = match placed.len() {
                         1 => String::new(),
                         _ => format!(" beside those above it, from line {}", entries[0].at),
