@@ -184,7 +184,7 @@ pub fn render(plan: &Plan, target: Target, existing: &Existing) -> Result<Render
     steps.extend(setup::namespaces(&context)?);
     steps.extend(setup::config_maps(&context, &configs)?);
     steps.extend(setup::cluster_policy(&context, &configs));
-    steps.extend(setup::new_nodes(&context, &configs)?);
+    steps.extend(setup::new_nodes(&context, &configs));
     steps.extend(setup::pool_labels(&context));
     steps.extend(node_steps::nodes(&context));
     steps.extend(quotas::open(&context));

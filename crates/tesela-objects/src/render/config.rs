@@ -139,7 +139,9 @@ pub(super) fn offer(node: &PlannedNode, name: &str, renamed: bool) -> Result<Off
     }
     let mps = modes.contains(&Mode::Mps);
     if mps && modes.len() > 1 {
-        return Err(not("uses both MPS and time slices; NVIDIA's device plugin then ignores the time slices".into()));
+        return Err(not(
+            "uses both MPS and time slices; NVIDIA's device plugin then ignores the time slices".into(),
+        ));
     }
     let has_mig = node.gpus.iter().any(|g| g.mode == Mode::Mig);
     if mps && has_mig {
@@ -234,6 +236,10 @@ pub(super) fn plugin_entry(
         MigStrategy::Mixed => "mixed",
     };
     flags.insert("migStrategy".to_owned(), Value::from(strategy));
+    if sharing.mps {
+        // Without a root the plugin ends at its start; where the DaemonSet sets MPS_ROOT, that wins.
+        flags.entry("mpsRoot").or_insert_with(|| Value::from("/run/nvidia/mps"));
+    }
     let mut stem = format!("tesela-mig-{strategy}");
     let replicated = (!sharing.replicas.is_empty()).then(|| Replicated {
         rename_by_default: sharing.renamed,

@@ -4,7 +4,9 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     /// The plan's header is not one this version reads.
-    #[error("`{key}` of the plan is `{value}`, expected `{expected}`: give the output of `tesela plan --format json`")]
+    #[error(
+        "`{key}` of the plan is `{value}`, expected `{expected}`: give the output of `tesela plan --format json`"
+    )]
     Header {
         /// `apiVersion` or `kind`.
         key: &'static str,
@@ -14,7 +16,9 @@ pub enum RenderError {
         expected: &'static str,
     },
     /// A name breaks the rule of Kubernetes and must not reach a manifest or a script.
-    #[error("`{value}` cannot be a name in `{key}` of the plan; the rule is {rule}: correct the plan's input and plan again")]
+    #[error(
+        "`{value}` cannot be a name in `{key}` of the plan; the rule is {rule}: correct the plan's input and plan again"
+    )]
     Name {
         /// Where in the plan.
         key: &'static str,
@@ -40,7 +44,9 @@ pub enum RenderError {
         fix: &'static str,
     },
     /// A ConfigMap of the cluster has an entry of our name and other content.
-    #[error("ConfigMap {namespace}/{name} already has `{entry}` with other content; remove or rename that entry, then render again")]
+    #[error(
+        "ConfigMap {namespace}/{name} already has `{entry}` with other content; remove or rename that entry, then render again"
+    )]
     Clash {
         /// Its namespace.
         namespace: String,
@@ -50,7 +56,9 @@ pub enum RenderError {
         entry: String,
     },
     /// Entries cannot be added to the text of a ConfigMap without touching the others.
-    #[error("ConfigMap {namespace}/{name}, key `{key}`: {what}; write `mig-configs` as a plain mapping with one entry per line, then render again")]
+    #[error(
+        "ConfigMap {namespace}/{name}, key `{key}`: {what}; write `mig-configs` as a plain mapping with one entry per line, then render again"
+    )]
     Unmergeable {
         /// Its namespace.
         namespace: String,

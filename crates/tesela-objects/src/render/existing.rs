@@ -63,10 +63,14 @@ impl Existing {
         let kind = node.get("kind").and_then(Node::as_text);
         if !(kind == Some("ConfigMap") || typed_list && kind.is_none()) {
             let found = kind.map_or("an object without a kind".to_owned(), |k| format!("a {k}"));
-            return Err(Diagnostic::error(file, "existing-kind", format!("expected a ConfigMap, found {found}"))
-                .at(node.at)
-                .fix("give what `kubectl get configmap NAME -n NAMESPACE -o yaml` prints")
-                .into());
+            return Err(Diagnostic::error(
+                file,
+                "existing-kind",
+                format!("expected a ConfigMap, found {found}"),
+            )
+            .at(node.at)
+            .fix("give what `kubectl get configmap NAME -n NAMESPACE -o yaml` prints")
+            .into());
         }
         let map = read_map(file, node)?;
         let place = if map.mig_key.is_some() { &mut self.mig } else { &mut self.plugin };
@@ -108,8 +112,9 @@ fn read_map(file: &str, node: &Node) -> Result<ExistingMap, Diagnostics> {
             Content::MigParted => mig_key = Some(key.clone()),
             Content::DevicePlugin => {}
             Content::Other => {
-                let what =
-                    format!("data.{key} of ConfigMap `{name}` is no config of mig-parted or of the device plugin");
+                let what = format!(
+                    "data.{key} of ConfigMap `{name}` is no config of mig-parted or of the device plugin"
+                );
                 return Err(Diagnostic::error(file, "existing-content", what)
                     .at(entry.value.at)
                     .fix("give the ConfigMaps that ClusterPolicy names in migManager.config.name and devicePlugin.config.name")
@@ -135,7 +140,9 @@ fn content(text: &str) -> Content {
     let Some(root) = parsed(text) else { return Content::Other };
     match root.as_mapping() {
         Some(map) if map.get("mig-configs").is_some() => Content::MigParted,
-        Some(map) if ["version", "flags", "sharing", "resources", "imex"].iter().any(|k| map.get(k).is_some()) => {
+        Some(map)
+            if ["version", "flags", "sharing", "resources", "imex"].iter().any(|k| map.get(k).is_some()) =>
+        {
             Content::DevicePlugin
         }
         _ => Content::Other,
@@ -340,11 +347,17 @@ mod tests {
     #[test]
     fn what_is_no_config_is_refused_with_its_place() {
         let fault = |text| read(text).unwrap_err().to_string();
-        assert!(fault("kind: Secret\nmetadata: {name: s}\n").starts_with("cm.yaml:1:1: expected a ConfigMap"));
-        assert!(fault("kind: ConfigMap\nmetadata: {name: s}\ndata:\n  a: 'hello'\n").starts_with("cm.yaml:4:6: "));
+        assert!(
+            fault("kind: Secret\nmetadata: {name: s}\n").starts_with("cm.yaml:1:1: expected a ConfigMap")
+        );
+        assert!(
+            fault("kind: ConfigMap\nmetadata: {name: s}\ndata:\n  a: 'hello'\n").starts_with("cm.yaml:4:6: ")
+        );
         let twice = "kind: ConfigMap\nmetadata: {name: p}\ndata: {a: 'version: v1'}\n---\nkind: ConfigMap\nmetadata: {name: q}\ndata: {a: 'version: v1'}\n";
         assert!(fault(twice).contains("two ConfigMaps of one kind"));
-        assert!(fault("kind: ConfigMap\nmetadata: {name: s}\ndata: {a: [1]}\n").contains("is a list, not text"));
+        assert!(
+            fault("kind: ConfigMap\nmetadata: {name: s}\ndata: {a: [1]}\n").contains("is a list, not text")
+        );
     }
 
     #[test]

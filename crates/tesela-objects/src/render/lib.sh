@@ -381,3 +381,9 @@ remove_taint() {
   found=$(kubectl get node "$1" -o "go-template={{range .spec.taints}}{{if eq .key \"$2\"}}yes{{end}}{{end}}")
   if [ -n "$found" ]; then change kubectl taint node "$1" "$2-"; fi
 }
+
+# check_same FILE: shows how the cluster differs from FILE, and keeps that in DIFFERENT.
+DIFFERENT=0
+check_same() {
+  kubectl diff --server-side --field-manager=tesela --force-conflicts -f "$1" || DIFFERENT=1
+}

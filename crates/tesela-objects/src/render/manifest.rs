@@ -6,9 +6,6 @@ use serde::Serialize;
 
 use super::error::RenderError;
 
-/// The manager that server-side apply records for our fields.
-pub(super) const FIELD_MANAGER: &str = "tesela";
-
 /// Says who made an object, by the convention of Kubernetes.
 fn made_by() -> BTreeMap<String, String> {
     BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "tesela".to_owned())])
@@ -69,11 +66,8 @@ impl ConfigMap {
 
 impl ResourceQuota {
     pub(super) fn new(namespace: &str, name: &str, hard: &BTreeMap<String, u64>) -> Self {
-        let metadata = Metadata {
-            name: name.to_owned(),
-            namespace: Some(namespace.to_owned()),
-            labels: made_by(),
-        };
+        let metadata =
+            Metadata { name: name.to_owned(), namespace: Some(namespace.to_owned()), labels: made_by() };
         let hard = hard.iter().map(|(key, amount)| (key.clone(), amount.to_string())).collect();
         Self { api_version: "v1", kind: "ResourceQuota", metadata, spec: QuotaSpec { hard } }
     }
@@ -111,7 +105,10 @@ mod tests {
     fn numbers_of_a_quota_are_strings() {
         let quota = ResourceQuota::new("a", "q", &BTreeMap::from([("requests.nvidia.com/gpu".into(), 0)]));
         let text = yaml("q", &quota).unwrap();
-        assert!(text.contains("requests.nvidia.com/gpu: \"0\"") || text.contains("requests.nvidia.com/gpu: '0'"), "{text}");
+        assert!(
+            text.contains("requests.nvidia.com/gpu: \"0\"") || text.contains("requests.nvidia.com/gpu: '0'"),
+            "{text}"
+        );
     }
 
     proptest! {

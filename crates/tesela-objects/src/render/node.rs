@@ -98,8 +98,16 @@ fn node_plan<'a>(
         // What stays is not checked against the config formats: nobody writes a config for it.
         let offer = config::offer(node, name, true).unwrap_or_else(|_| unknown_offer(node));
         return Ok(NodePlan {
-            name, node, pools, changes, offer, mig: None, plugin: None,
-            blast: BlastRadius::default(), keeps: BTreeSet::new(), notes,
+            name,
+            node,
+            pools,
+            changes,
+            offer,
+            mig: None,
+            plugin: None,
+            blast: BlastRadius::default(),
+            keeps: BTreeSet::new(),
+            notes,
         });
     }
     let mig = needs_mig_label(&changes).then(|| {
@@ -127,9 +135,8 @@ fn node_plan<'a>(
 }
 
 fn unknown_offer(node: &PlannedNode) -> Offer {
-    let sharing = config::Sharing {
-        strategy: node.mig_strategy, mps: false, renamed: true, replicas: BTreeMap::new(),
-    };
+    let sharing =
+        config::Sharing { strategy: node.mig_strategy, mps: false, renamed: true, replicas: BTreeMap::new() };
     Offer { allocatable: BTreeMap::new(), sharing }
 }
 
@@ -207,12 +214,20 @@ fn blast(
         Target::Native => changes.len(),
         Target::GpuOperator if every => node.gpus.len(),
         Target::GpuOperator if changes.iter().any(|c| c.change == ChangeKind::MigMode) => {
-            let mig = |g: &&tesela_model::plan::PlannedGpu| g.mode == Mode::Mig || g.mode_today == Some(Mode::Mig);
+            let mig =
+                |g: &&tesela_model::plan::PlannedGpu| g.mode == Mode::Mig || g.mode_today == Some(Mode::Mig);
             node.gpus.iter().filter(mig).count()
         }
         Target::GpuOperator => changes.len(),
     };
-    BlastRadius { pods: pods.into_iter().collect(), workloads, pods_total, plugin_stops, cleared_gpus, reset: every }
+    BlastRadius {
+        pods: pods.into_iter().collect(),
+        workloads,
+        pods_total,
+        plugin_stops,
+        cleared_gpus,
+        reset: every,
+    }
 }
 
 /// Workloads whose pods may be on the node while it changes. Where every GPU changes, only those that stay may;

@@ -94,9 +94,11 @@ fn what_stops(target: Target, node: &NodePlan<'_>) -> String {
         Target::Native => "The Tesela agent keeps every instance that stays, and touches the GPUs listed in \
                            gpus.md only. It needs the agent on this node."
             .to_owned(),
-        Target::GpuOperator if !mig => "A new device plugin entry restarts the plugin of the node: pods that run go \
+        Target::GpuOperator if !mig => {
+            "A new device plugin entry restarts the plugin of the node: pods that run go \
                                         on, new GPU pods wait for some seconds."
-            .to_owned(),
+                .to_owned()
+        }
         Target::GpuOperator => {
             let kind = |kind| node.changes.iter().any(|c| c.change == kind);
             let scope = if kind(ChangeKind::MigModeReset) {
@@ -143,7 +145,8 @@ fn undo_note(target: Target, node: &NodePlan<'_>) -> String {
     if node.mig.is_some() {
         parts.push(match node.node.mig_config_today.as_deref() {
             Some(label) if !label.is_empty() => format!("nvidia.com/mig.config={label}"),
-            _ => "nvidia.com/mig.config removed (the GPU Operator then sets its default, all-disabled)".to_owned(),
+            _ => "nvidia.com/mig.config removed (the GPU Operator then sets its default, all-disabled)"
+                .to_owned(),
         });
     }
     if node.plugin.is_some() {
@@ -251,12 +254,17 @@ fn undo_script(context: &Context<'_>, node: &NodePlan<'_>, depth: usize) -> Scri
 
 /// The GPUs of the node, one per line, for people.
 fn details(node: &NodePlan<'_>, dir: &str) -> File {
-    let mut text = format!("# {}\n\n| GPU | UUID | product | becomes |\n| --- | --- | --- | --- |\n", node.name);
+    let mut text =
+        format!("# {}\n\n| GPU | UUID | product | becomes |\n| --- | --- | --- | --- |\n", node.name);
     for (index, gpu) in node.node.gpus.iter().enumerate() {
-        let instances: Vec<_> = gpu.instances.iter().map(|i| {
-            let shares = i.replicas.map(|r| format!(" ×{r}")).unwrap_or_default();
-            format!("{}@{}{shares}", i.profile, i.start)
-        }).collect();
+        let instances: Vec<_> = gpu
+            .instances
+            .iter()
+            .map(|i| {
+                let shares = i.replicas.map(|r| format!(" ×{r}")).unwrap_or_default();
+                format!("{}@{}{shares}", i.profile, i.start)
+            })
+            .collect();
         let shares = gpu.replicas.map(|r| format!(" ×{r}")).unwrap_or_default();
         let what = if instances.is_empty() { String::new() } else { format!(": {}", instances.join(", ")) };
         text.push_str(&format!(

@@ -38,7 +38,8 @@ pub(super) fn open(context: &Context<'_>) -> Option<Step> {
         return None;
     }
     let dir = "35-quotas-open";
-    let mut change = Script::new(1, context.stack_namespace(), "Opens what an earlier plan closed and this one grants");
+    let mut change =
+        Script::new(1, context.stack_namespace(), "Opens what an earlier plan closed and this one grants");
     for (namespace, hard) in &granted {
         let keys: Vec<_> = hard.keys().map(|key| format!("\"{key}\":null")).collect();
         let patch = format!("{{\"spec\":{{\"hard\":{{{}}}}}}}", keys.join(","));

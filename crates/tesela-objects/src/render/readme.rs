@@ -24,7 +24,8 @@ pub(super) fn step_file(step: &Step) -> File {
          | undo | `./undo.sh{argument}` |\n"
     );
     let others = step.files.iter().filter(|f| !f.executable);
-    let names: Vec<_> = others.map(|f| f.path.strip_prefix(&format!("{}/", step.dir)).unwrap_or(&f.path)).collect();
+    let names: Vec<_> =
+        others.map(|f| f.path.strip_prefix(&format!("{}/", step.dir)).unwrap_or(&f.path)).collect();
     if !names.is_empty() {
         let _ = write!(text, "\nRead before: {}.\n", names.join(", "));
     }
@@ -70,7 +71,9 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<String> {
         }
     }
     let mixed = |n: &&super::node::NodePlan<'_>| {
-        n.mig.is_some() && n.node.gpus.iter().any(|g| g.uuid.is_none()) && n.node.gpus.windows(2).any(|w| w[0].mode != w[1].mode)
+        n.mig.is_some()
+            && n.node.gpus.iter().any(|g| g.uuid.is_none())
+            && n.node.gpus.windows(2).any(|w| w[0].mode != w[1].mode)
     };
     let unknown: Vec<_> = changed.clone().filter(mixed).map(|n| n.name).collect();
     if !unknown.is_empty() {
@@ -90,8 +93,8 @@ pub(super) fn readme(context: &Context<'_>, steps: &[Step], warnings: &[String])
     let changed = context.nodes.iter().filter(|n| !n.changes.is_empty()).count();
     let _ = writeln!(
         text,
-        "{} steps; {changed} of {} nodes change, {} GPUs by the plan; {restarts} pods are evicted on the way, each named \
-         in its step. Workloads whose request changes roll out anew in step 40.\n",
+        "{} steps; {changed} of {} nodes change, {} GPUs by the plan; {restarts} pods are evicted on the way, each step \
+         names them or their workload. Workloads whose request changes roll out anew in step 40.\n",
         steps.len(),
         context.nodes.len(),
         context.plan.changes.len(),
@@ -105,13 +108,25 @@ pub(super) fn readme(context: &Context<'_>, steps: &[Step], warnings: &[String])
     }
     text.push_str("## The steps, in this order\n\n| step | what | whom it hits | take back |\n| --- | --- | --- | --- |\n");
     for step in steps {
-        let _ = writeln!(text, "| [{0}]({0}/STEP.md) | {1} | {2} | `{0}/undo.sh` |", step.dir, step.title, step.hits);
+        let _ = writeln!(
+            text,
+            "| [{0}]({0}/STEP.md) | {1} | {2} | `{0}/undo.sh` |",
+            step.dir, step.title, step.hits
+        );
     }
     text.push_str(&how(context.target));
     if !context.plan.unmet.is_empty() {
         text.push_str("\n## Not served by this plan\n\n");
         for u in &context.plan.unmet {
-            let _ = writeln!(text, "- {} {}/{}: {} pods. {}", u.kind, u.namespace, u.workload, u.count, plain(&u.reason));
+            let _ = writeln!(
+                text,
+                "- {} {}/{}: {} pods. {}",
+                u.kind,
+                u.namespace,
+                u.workload,
+                u.count,
+                plain(&u.reason)
+            );
         }
     }
     text

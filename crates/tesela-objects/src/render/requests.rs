@@ -66,7 +66,11 @@ pub(super) fn all<'a>(context: &Context<'a>) -> Vec<Request<'a>> {
         }
         let needs_pool = fenced || to.iter().any(|r| ambiguous.contains(*r));
         let labelled = |pool: &&str| {
-            context.nodes.iter().filter(|n| n.pools.iter().any(|p| p.name == **pool)).all(|n| n.pools.len() == 1)
+            context
+                .nodes
+                .iter()
+                .filter(|n| n.pools.iter().any(|p| p.name == **pool))
+                .all(|n| n.pools.len() == 1)
         };
         let one_pool = single.iter().next().copied().filter(|_| single.len() == 1).filter(labelled);
         out.push(Request {
@@ -151,12 +155,18 @@ impl Request<'_> {
              workload per resource, with the counts of the plan's assignments."
         } else {
             match self.kind {
-                "Job" => "A Job's pod template cannot be changed: let it end or delete it, and create it again with the \
-                          new request. A CronJob that makes it must be changed at the CronJob.",
-                "Pod" => "The resources of a Pod cannot be changed, and nobody creates it again: delete it and create it \
-                          again with the new request.",
-                _ => "Where the pod template of this kind is, is known to its own controller only: change the request in \
-                      the object that a person or a pipeline wrote.",
+                "Job" => {
+                    "A Job's pod template cannot be changed: let it end or delete it, and create it again with the \
+                          new request. A CronJob that makes it must be changed at the CronJob."
+                }
+                "Pod" => {
+                    "The resources of a Pod cannot be changed, and nobody creates it again: delete it and create it \
+                          again with the new request."
+                }
+                _ => {
+                    "Where the pod template of this kind is, is known to its own controller only: change the request in \
+                      the object that a person or a pipeline wrote."
+                }
             }
         };
         format!("# {} {}/{}\n\n{}.\n\n{why}\n", self.kind, self.namespace, self.name, self.words())
@@ -175,8 +185,10 @@ pub(super) fn requests(context: &Context<'_>) -> Vec<Step> {
 fn step(context: &Context<'_>, namespace: &str, group: &[Request<'_>]) -> Step {
     let dir = format!("40-requests/{namespace}");
     let mut change = Script::new(2, context.stack_namespace(), &format!("Changes requests in {namespace}"));
-    let mut verify = Script::new(2, context.stack_namespace(), &format!("Checks the requests in {namespace}"));
-    let mut undo = Script::new(2, context.stack_namespace(), &format!("Takes the requests in {namespace} back"));
+    let mut verify =
+        Script::new(2, context.stack_namespace(), &format!("Checks the requests in {namespace}"));
+    let mut undo =
+        Script::new(2, context.stack_namespace(), &format!("Takes the requests in {namespace} back"));
     let mut files = Vec::new();
     let mut notes = Vec::new();
     for request in group {
@@ -216,14 +228,22 @@ fn step(context: &Context<'_>, namespace: &str, group: &[Request<'_>]) -> Step {
          it there too."
             .to_owned(),
     );
-    files.extend([change.file(&dir, "change.sh"), verify.file(&dir, "verify.sh"), undo.file(&dir, "undo.sh")]);
+    files.extend([
+        change.file(&dir, "change.sh"),
+        verify.file(&dir, "verify.sh"),
+        undo.file(&dir, "undo.sh"),
+    ]);
     let pods: u64 = group.iter().map(|r| r.pods).sum();
-    let workloads = if group.len() == 1 { "1 workload".to_owned() } else { format!("{} workloads", group.len()) };
+    let (workloads, roll) = match group.len() {
+        1 => ("1 workload".to_owned(), "rolls"),
+        n => (format!("{n} workloads"), "roll"),
+    };
+    let pods = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
     Step {
         number: 40,
         dir,
         title: format!("Requests of {workloads} in {namespace}"),
-        hits: format!("{workloads} roll out anew ({pods} pods)"),
+        hits: format!("{workloads} {roll} out anew ({pods})"),
         blast: None,
         notes,
         files,

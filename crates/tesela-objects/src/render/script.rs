@@ -29,7 +29,11 @@ impl Script {
     }
 
     /// A variable that holds one item per line.
-    pub(super) fn list<T: AsRef<str>>(&mut self, name: &str, items: impl IntoIterator<Item = T>) -> &mut Self {
+    pub(super) fn list<T: AsRef<str>>(
+        &mut self,
+        name: &str,
+        items: impl IntoIterator<Item = T>,
+    ) -> &mut Self {
         let items: Vec<_> = items.into_iter().map(|i| i.as_ref().to_owned()).collect();
         self.set(name, &items.join("\n"))
     }

@@ -1,7 +1,6 @@
 //! What comes before the first node changes: namespaces, ConfigMaps, the ClusterPolicy, new nodes, pool labels.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use tesela_model::fleet::Mode;
 use tesela_model::plan::PlannedNode;
@@ -11,7 +10,7 @@ use tesela_model::resource::{GpuDevice, GpuResource, PREFIX};
 use super::config;
 use super::error::RenderError;
 use super::existing::ExistingMap;
-use super::manifest::{ConfigMap, FIELD_MANAGER, Namespace, yaml};
+use super::manifest::{ConfigMap, Namespace, yaml};
 use super::name::{NameRule, plain};
 use super::script::{Script, amounts};
 use super::{Context, File, Step, Target};
@@ -67,16 +66,18 @@ impl Configs {
         let mut warnings = Vec::new();
         let mig = match context.existing.mig() {
             _ if labels.is_empty() => None,
-            Some(map) => Some(merged(context, map, |ns| map.with_labels(ns, &labels))?.with_values(
-                map.mig_labels().into_iter().chain(labels.keys().cloned()),
-            )),
+            Some(map) => Some(
+                merged(context, map, |ns| map.with_labels(ns, &labels))?
+                    .with_values(map.mig_labels().into_iter().chain(labels.keys().cloned())),
+            ),
             None => Some(own_mig(context, labels, &mut warnings)),
         };
         let plugin = match context.existing.plugin() {
             _ if entries.is_empty() => None,
-            Some(map) => Some(merged(context, map, |ns| map.with_entries(ns, &entries))?.with_values(
-                map.data.keys().chain(entries.keys()).cloned(),
-            )),
+            Some(map) => Some(
+                merged(context, map, |ns| map.with_entries(ns, &entries))?
+                    .with_values(map.data.keys().chain(entries.keys()).cloned()),
+            ),
             None => Some(own_plugin(context, entries, &mut warnings)),
         };
         Ok((Self { mig, plugin, new_nodes }, warnings))
@@ -110,9 +111,16 @@ fn merged(
 
 /// Our own mig-parted ConfigMap: our labels, the two that every fleet relies on, and those that nodes of the
 /// plan carry today where their name says what they mean (`all-1g.10gb`: as many as fit).
-fn own_mig(context: &Context<'_>, mut labels: BTreeMap<String, String>, warnings: &mut Vec<String>) -> Rendered {
+fn own_mig(
+    context: &Context<'_>,
+    mut labels: BTreeMap<String, String>,
+    warnings: &mut Vec<String>,
+) -> Rendered {
     labels.insert("all-disabled".to_owned(), "- devices: all\n  mig-enabled: false\n".to_owned());
-    labels.insert("all-enabled".to_owned(), "- devices: all\n  mig-enabled: true\n  mig-devices: {}\n".to_owned());
+    labels.insert(
+        "all-enabled".to_owned(),
+        "- devices: all\n  mig-enabled: true\n  mig-devices: {}\n".to_owned(),
+    );
     let mut missing: BTreeSet<&str> = BTreeSet::new();
     for node in &context.nodes {
         let Some(label) = node.node.mig_config_today.as_deref().filter(|l| !l.is_empty()) else { continue };
@@ -158,9 +166,9 @@ fn derived(context: &Context<'_>, label: &str) -> Option<String> {
     }
     let mut counts = counts.into_iter();
     match (counts.next(), counts.next()) {
-        (Some(count), None) => Some(format!(
-            "- devices: all\n  mig-enabled: true\n  mig-devices:\n    \"{profile}\": {count}\n"
-        )),
+        (Some(count), None) => {
+            Some(format!("- devices: all\n  mig-enabled: true\n  mig-devices:\n    \"{profile}\": {count}\n"))
+        }
         _ => None,
     }
 }
@@ -261,7 +269,7 @@ pub(super) fn namespaces(context: &Context<'_>) -> Result<Option<Step>, RenderEr
     }
     files.push(script.file(dir, "change.sh"));
     files.push(verify.file(dir, "verify.sh"));
-    files.push(nothing_to_undo(context, dir, "namespaces stay: work may be in them").file(dir, "undo.sh"));
+    files.push(nothing_to_undo(context, "namespaces stay: work may be in them").file(dir, "undo.sh"));
     Ok(Some(Step {
         number: 5,
         dir: dir.to_owned(),
@@ -273,7 +281,7 @@ pub(super) fn namespaces(context: &Context<'_>) -> Result<Option<Step>, RenderEr
     }))
 }
 
-fn nothing_to_undo(context: &Context<'_>, _dir: &str, why: &str) -> Script {
+fn nothing_to_undo(context: &Context<'_>, why: &str) -> Script {
     let mut script = Script::new(1, context.stack_namespace(), "Nothing to take back");
     script.call("say", [why]);
     script
@@ -305,15 +313,16 @@ pub(super) fn config_maps(context: &Context<'_>, configs: &Configs) -> Result<Op
         // A document in one key can only be changed as a whole, so its field must become ours.
         let force: &[&str] = if map.before.is_some() { &["--force-conflicts"] } else { &[] };
         change.call("apply", std::iter::once(file.as_str()).chain(force.iter().copied()));
-        verify.call(
-            &format!("kubectl diff --server-side --field-manager={FIELD_MANAGER} --force-conflicts -f"),
-            [file.as_str()],
-        );
+        verify.call("check_same", [file.as_str()]);
         let at = format!("ConfigMap {}/{}", map.namespace, map.name);
         if let Some(before) = &map.before {
             let object = ConfigMap::new(&map.namespace, &map.name, before.clone(), false);
             let file = format!("before/{stem}.yaml");
-            files.push(File { path: format!("{dir}/{file}"), text: yaml(&map.name, &object)?, executable: false });
+            files.push(File {
+                path: format!("{dir}/{file}"),
+                text: yaml(&map.name, &object)?,
+                executable: false,
+            });
             undo.call("apply", [file.as_str(), "--force-conflicts"]);
             notes.push(format!(
                 "{at} was given: its entries stay to the byte, ours are added. It must not have changed since; \
@@ -321,7 +330,10 @@ pub(super) fn config_maps(context: &Context<'_>, configs: &Configs) -> Result<Op
                  as well, or they go with the next sync."
             ));
         } else {
-            undo.call("change kubectl delete configmap", [map.name.as_str(), "-n", &map.namespace, "--ignore-not-found"]);
+            undo.call(
+                "change kubectl delete configmap",
+                [map.name.as_str(), "-n", &map.namespace, "--ignore-not-found"],
+            );
             notes.push(format!("{at} is Tesela's own."));
         }
     }
@@ -330,6 +342,7 @@ pub(super) fn config_maps(context: &Context<'_>, configs: &Configs) -> Result<Op
          and not on an edit behind it."
             .to_owned(),
     );
+    verify.run("exit \"$DIFFERENT\"");
     notes.push("Undo only after the steps behind this one have been undone: nodes must not name an entry that is gone.".to_owned());
     files.extend([change.file(dir, "change.sh"), verify.file(dir, "verify.sh"), undo.file(dir, "undo.sh")]);
     Ok(Some(Step {
@@ -356,7 +369,7 @@ pub(super) fn cluster_policy(context: &Context<'_>, configs: &Configs) -> Option
     for script in [&mut change, &mut verify, &mut undo] {
         script.run("POLICY=$(policy)");
     }
-    let mut commands = String::new();
+    let mut commands = Vec::new();
     let both = [(&configs.mig, "migManager", ""), (&configs.plugin, "devicePlugin", DEFAULT_ENTRY)];
     for (rendered, part, default) in both {
         let Some(map) = rendered else { continue };
@@ -367,14 +380,14 @@ pub(super) fn cluster_policy(context: &Context<'_>, configs: &Configs) -> Option
              [ \"$FOUND\" = \"$WANTED\" ] || stop \"spec.{part}.config.name is '$FOUND', expected '$WANTED'\""
         ));
         undo.call("leave_config \"$POLICY\"", [part, &map.name]);
-        let _ = write!(
-            commands,
-            " kubectl patch clusterpolicies.nvidia.com NAME --type=merge -p '{{\"spec\":{{\"{part}\":{{\"config\":{{\"name\":\"{}\"}}}}}}}}'",
+        commands.push(format!(
+            "`kubectl patch clusterpolicies.nvidia.com NAME --type=merge -p \
+             '{{\"spec\":{{\"{part}\":{{\"config\":{{\"name\":\"{}\"}}}}}}}}'`",
             map.name
-        );
+        ));
     }
     let notes = vec![
-        format!("change.sh patches only what differs. By hand:{commands}"),
+        format!("change.sh patches only what differs. By hand: {}.", commands.join(", ")),
         "The first config of the device plugin adds its config manager to the DaemonSet, and a new name restarts it: \
          the plugin of every GPU node of the cluster restarts once. Pods that run go on, new GPU pods wait for some \
          seconds. The MIG Manager restarts too and finds each node's label applied already."
@@ -396,12 +409,8 @@ pub(super) fn cluster_policy(context: &Context<'_>, configs: &Configs) -> Option
 }
 
 /// Step 15: hardware that is not there yet.
-pub(super) fn new_nodes(context: &Context<'_>, configs: &Configs) -> Result<Vec<Step>, RenderError> {
-    let mut steps = Vec::new();
-    for (index, kind) in configs.new_nodes.iter().enumerate() {
-        steps.push(new_node_step(context, kind, index + 1));
-    }
-    Ok(steps)
+pub(super) fn new_nodes(context: &Context<'_>, configs: &Configs) -> Vec<Step> {
+    configs.new_nodes.iter().zip(1..).map(|(kind, index)| new_node_step(context, kind, index)).collect()
 }
 
 fn new_node_step(context: &Context<'_>, kind: &NewNodes, index: usize) -> Step {
@@ -411,7 +420,8 @@ fn new_node_step(context: &Context<'_>, kind: &NewNodes, index: usize) -> Step {
     let what = format!("{} with {} × {}", nodes_word(kind.count), kind.node.gpus.len(), plain(product));
     let mut change = Script::new(1, context.stack_namespace(), "Labels a new node: ./change.sh NODE");
     let mut verify = Script::new(1, context.stack_namespace(), "Checks a new node: ./verify.sh NODE");
-    let mut undo = Script::new(1, context.stack_namespace(), "Takes the labels of a new node back: ./undo.sh NODE");
+    let mut undo =
+        Script::new(1, context.stack_namespace(), "Takes the labels of a new node back: ./undo.sh NODE");
     for script in [&mut change, &mut verify, &mut undo] {
         script
             .run("NODE=${1:?give the name of the new node}")
@@ -441,7 +451,8 @@ fn new_node_step(context: &Context<'_>, kind: &NewNodes, index: usize) -> Step {
     }
     change.run("wait_node \"$NODE\" \"$EXPECTED\" \"$MIG\" \"$PLUGIN\"");
     verify.run("check_node \"$NODE\" \"$EXPECTED\" \"$MIG\" \"$PLUGIN\"\nsay \"node $NODE is as planned\"");
-    let mut notes = vec![format!("The plan needs {what} that the cluster does not have yet: buy, rent or add them.")];
+    let mut notes =
+        vec![format!("The plan needs {what} that the cluster does not have yet: buy, rent or add them.")];
     if list.is_empty() {
         notes.push("They need no labels.".to_owned());
     } else {
@@ -451,8 +462,17 @@ fn new_node_step(context: &Context<'_>, kind: &NewNodes, index: usize) -> Step {
         ));
     }
     notes.push("Later steps do not wait for them; the pods that the plan puts there stay pending until they are there.".to_owned());
-    let files = vec![change.file(&dir, "change.sh"), verify.file(&dir, "verify.sh"), undo.file(&dir, "undo.sh")];
-    Step { number: 15, dir, title: format!("Add {what}"), hits: "No pod restarts".to_owned(), blast: None, notes, files }
+    let files =
+        vec![change.file(&dir, "change.sh"), verify.file(&dir, "verify.sh"), undo.file(&dir, "undo.sh")];
+    Step {
+        number: 15,
+        dir,
+        title: format!("Add {what}"),
+        hits: "No pod restarts".to_owned(),
+        blast: None,
+        notes,
+        files,
+    }
 }
 
 fn nodes_word(count: u64) -> String {
@@ -462,7 +482,10 @@ fn nodes_word(count: u64) -> String {
 /// The pool of a kind of new node: the only one of its product and mode, if there is only one.
 fn pool_of_new<'a>(context: &Context<'a>, node: &PlannedNode) -> Option<&'a str> {
     let first = node.gpus.first()?;
-    let alike = node.gpus.iter().all(|g| g.mode == first.mode && g.product == first.product && g.replicas == first.replicas);
+    let alike = node
+        .gpus
+        .iter()
+        .all(|g| g.mode == first.mode && g.product == first.product && g.replicas == first.replicas);
     let mut fits = context
         .plan
         .pools
@@ -487,7 +510,8 @@ pub(super) fn pool_labels(context: &Context<'_>) -> Option<Step> {
         return None;
     }
     let dir = "16-pool-labels";
-    let mut change = Script::new(1, context.stack_namespace(), "Labels nodes that stay as they are with their pool");
+    let mut change =
+        Script::new(1, context.stack_namespace(), "Labels nodes that stay as they are with their pool");
     let mut verify = Script::new(1, context.stack_namespace(), "Checks the pool labels");
     let mut undo = Script::new(1, context.stack_namespace(), "Puts the pool labels back");
     for (node, pool) in &stays {
@@ -499,7 +523,7 @@ pub(super) fn pool_labels(context: &Context<'_>) -> Option<Step> {
     Some(Step {
         number: 16,
         dir: dir.to_owned(),
-        title: format!("Pool label on {} that stay as they are", nodes_word(u64::try_from(stays.len()).unwrap_or(u64::MAX))),
+        title: format!("Pool label on nodes that stay as they are ({})", stays.len()),
         hits: "No pod restarts".to_owned(),
         blast: None,
         notes: vec!["The label tesela.dev/pool is Tesela's own; nothing reacts to it.".to_owned()],

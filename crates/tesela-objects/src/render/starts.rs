@@ -52,7 +52,11 @@ mod tests {
 
     fn gpu(product: &str, instances: &[(&str, u32, u32)]) -> PlannedGpu {
         let instance = |(profile, start, size): &(&str, u32, u32)| PlannedInstance {
-            profile: profile.parse().unwrap(), start: *start, size: *size, replicas: None, used_by: Vec::new(),
+            profile: profile.parse().unwrap(),
+            start: *start,
+            size: *size,
+            replicas: None,
+            used_by: Vec::new(),
         };
         PlannedGpu {
             uuid: None,

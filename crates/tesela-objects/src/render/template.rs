@@ -85,13 +85,14 @@ fn replace(text: &mut String, pod_spec: &str, from: &str, to: &str, one: bool) {
          {{{{- range $part, $amounts := . -}}}}\n\
          {{{{- if or (eq $part \"limits\") (eq $part \"requests\") -}}}}\n\
          {{{{- with index $amounts \"{from}\" -}}}}\n\
+         {{{{- if ne (printf \"%v\" .) \"0\" -}}}}\n\
          {{{{- $at := printf \"{pod_spec}/%s/%d\" $list $i -}}}}\n\
          {SEPARATE}{{\"op\":\"test\",\"path\":\"{{{{$at}}}}/name\",\"value\":\"{{{{$container.name}}}}\"}},\
          {{\"op\":\"test\",\"path\":\"{{{{$at}}}}/resources/{{{{$part}}}}/{old}\",\"value\":\"{{{{.}}}}\"}},\
          {{\"op\":\"remove\",\"path\":\"{{{{$at}}}}/resources/{{{{$part}}}}/{old}\"}},\
          {{\"op\":\"add\",\"path\":\"{{{{$at}}}}/resources/{{{{$part}}}}/{new}\",\"value\":\"{amount}\"}}\n\
          {NEXT}\
-         {{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}\n"
+         {{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}{{{{- end -}}}}\n"
     );
 }
 
