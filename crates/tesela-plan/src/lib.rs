@@ -6,6 +6,7 @@ pub mod cost;
 pub mod input;
 pub mod quota;
 pub mod today;
+pub mod validate;
 mod assemble;
 mod decide;
 mod place;

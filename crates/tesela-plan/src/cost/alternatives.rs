@@ -245,9 +245,9 @@ fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
         if holds(middle) {
-            good = middle
+            good = middle;
         } else {
-            bad = middle
+            bad = middle;
         }
     }
     good

@@ -94,7 +94,7 @@ impl Stock {
             .iter()
             .map(|b| b.product.as_str())
             .collect::<Vec<_>>();
-        products.sort_by_key(|p| (self.price.get(*p).is_none(), self.price.get(*p), *p));
+        products.sort_by_key(|p| (!self.price.contains_key(*p), self.price.get(*p), *p));
         products.dedup();
         products
     }
