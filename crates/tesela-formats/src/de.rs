@@ -70,11 +70,7 @@ pub fn from_node<T: DeserializeOwned>(
     node: &Node,
     options: Options<'_>,
 ) -> Result<T, Diagnostics> {
-    let context = Context {
-        file,
-        options,
-        found: RefCell::new(Vec::new()),
-    };
+    let context = Context { file, options, found: RefCell::new(Vec::new()) };
     let result = T::deserialize(NodeDe::new(&context, node, Path::Root));
     let mut found = context.found.into_inner();
     match result {

@@ -175,8 +175,7 @@ impl Replicated {
     /// Whether a container that asks for more than one replica is refused, defaults applied.
     #[must_use]
     pub fn refuses_more_than_one(&self, strategy: Strategy) -> bool {
-        self.fail_requests_greater_than_one
-            .map_or(strategy == Strategy::Mps, |fail| fail.value)
+        self.fail_requests_greater_than_one.map_or(strategy == Strategy::Mps, |fail| fail.value)
     }
 }
 

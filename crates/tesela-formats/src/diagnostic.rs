@@ -63,18 +63,12 @@ impl Diagnostic {
 
     /// The same, a warning.
     pub fn warning(file: impl Into<String>, rule: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(file, rule, message)
-        }
+        Self { severity: Severity::Warning, ..Self::error(file, rule, message) }
     }
 
     /// The same, for information.
     pub fn info(file: impl Into<String>, rule: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Info,
-            ..Self::error(file, rule, message)
-        }
+        Self { severity: Severity::Info, ..Self::error(file, rule, message) }
     }
 
     /// With the place. An unknown place ([`Span::default`]) is left out.
@@ -165,11 +159,7 @@ impl Diagnostics {
     /// # Errors
     /// The list itself, when one of its diagnostics is an error.
     pub fn into_result<T>(self, value: T) -> Result<T, Self> {
-        if self.worst() == Some(Severity::Error) {
-            Err(self)
-        } else {
-            Ok(value)
-        }
+        if self.worst() == Some(Severity::Error) { Err(self) } else { Ok(value) }
     }
 }
 
@@ -217,10 +207,7 @@ impl std::error::Error for Diagnostics {}
 /// third of the word's length (at least 1, at most 4). On a tie the earlier candidate wins.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| -> String {
-        text.chars()
-            .filter(|c| !matches!(c, '-' | '_' | ' '))
-            .flat_map(char::to_lowercase)
-            .collect()
+        text.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
     };
     let wanted = plain(word);
     let limit = (wanted.chars().count() / 3).clamp(1, 4);

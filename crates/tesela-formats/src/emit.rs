@@ -150,11 +150,7 @@ fn is_plain(text: &str) -> bool {
     if text.chars().all(|c| c.is_ascii_digit() || c == '-') {
         return false;
     }
-    let scalar = Scalar {
-        text: text.into(),
-        style: Style::Plain,
-        tagged_text: false,
-    };
+    let scalar = Scalar { text: text.into(), style: Style::Plain, tagged_text: false };
     scalar.resolve(Schema::Core) == Resolved::Text && scalar.resolve(Schema::Yaml11) == Resolved::Text
 }
 

@@ -17,11 +17,12 @@ use tesela_model::product::ProductTable;
 
 pub use rules::{RULES, Rule};
 
-use crate::diagnostic::{Diagnostics, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::reading::Note;
 use crate::sniff::refusal;
+use crate::source::Span;
 use crate::tree::{Duplicates, Node, ReadOptions, Tree, read_documents_with};
-use crate::{device_plugin, mig_parted};
+use crate::{device_plugin, documents, mig_parted};
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -60,7 +61,7 @@ pub struct Finding {
     pub column: u32,
     /// How bad it is.
     pub severity: Severity,
-    /// The rule, one of [`RULES`].
+    /// The rule: one of [`RULES`], or for documents of ours one of [`crate::documents`].
     pub rule: &'static str,
     /// What is wrong.
     pub message: String,
@@ -98,10 +99,7 @@ pub fn lint(file: &str, bytes: &[u8], table: &ProductTable) -> Result<FileFindin
     if let Some(found) = refusal(file, bytes) {
         return Err(found.into());
     }
-    let options = ReadOptions {
-        duplicates: Duplicates::Keep,
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions { duplicates: Duplicates::Keep, ..ReadOptions::default() };
     let trees = read_documents_with(file, bytes, options)?;
     let mut notes = Vec::new();
     let mut kind = None;
@@ -120,13 +118,30 @@ pub fn lint(file: &str, bytes: &[u8], table: &ProductTable) -> Result<FileFindin
             kind = Some(this);
         }
     }
+    let kind = kind.unwrap_or(FileKind::Unknown);
     let mut findings: Vec<Finding> = notes.into_iter().map(Finding::from).collect();
+    if kind == FileKind::Tesela && trees.iter().all(|tree| kind_of(&tree.root) == kind) {
+        findings.extend(ours(file, bytes, table));
+    }
     findings.sort_by(|a, b| (a.line, a.column, a.rule).cmp(&(b.line, b.column, b.rule)));
-    Ok(FileFindings {
-        file: file.to_owned(),
-        kind: kind.unwrap_or(FileKind::Unknown),
-        findings,
-    })
+    Ok(FileFindings { file: file.to_owned(), kind, findings })
+}
+
+/// What our own reader says about documents of ours, by its own rules.
+fn ours(file: &str, bytes: &[u8], table: &ProductTable) -> Vec<Finding> {
+    let Err(found) = documents::read_document(file, bytes, table) else { return Vec::new() };
+    let finding = |one: Diagnostic| {
+        let at = one.at.unwrap_or(Span::new(1, 1));
+        Finding {
+            line: at.line,
+            column: at.column,
+            severity: one.severity,
+            rule: one.rule,
+            message: one.message,
+            fix: one.fix.unwrap_or_else(|| "correct the value".to_owned()),
+        }
+    };
+    found.into_iter().map(finding).collect()
 }
 
 /// The notes on one of NVIDIA's configs.

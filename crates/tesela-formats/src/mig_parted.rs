@@ -103,9 +103,6 @@ impl Label {
     /// The entry in force for a GPU: the last that matches.
     #[must_use]
     pub fn entry_for(&self, index: u32, device: u32, subsystem: Option<u32>) -> Option<&Entry> {
-        self.entries
-            .iter()
-            .rev()
-            .find(|entry| entry.matches(index, device, subsystem))
+        self.entries.iter().rev().find(|entry| entry.matches(index, device, subsystem))
     }
 }

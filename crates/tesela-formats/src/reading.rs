@@ -72,14 +72,7 @@ impl Note {
         message: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Self {
-            at,
-            rule,
-            effect,
-            value: None,
-            message: message.into(),
-            fix: fix.into(),
-        }
+        Self { at, rule, effect, value: None, message: message.into(), fix: fix.into() }
     }
 
     /// With the value as written.
@@ -92,9 +85,7 @@ impl Note {
     /// The note as a diagnostic of a file.
     #[must_use]
     pub fn to_diagnostic(&self, file: &str) -> Diagnostic {
-        let mut found = Diagnostic::error(file, self.rule, &self.message)
-            .at(self.at)
-            .fix(&self.fix);
+        let mut found = Diagnostic::error(file, self.rule, &self.message).at(self.at).fix(&self.fix);
         found.severity = self.effect.severity();
         found.value.clone_from(&self.value);
         found
@@ -124,10 +115,7 @@ impl<T> Reading<T> {
     pub(crate) fn new(config: T, mut walk: Walk) -> Self {
         walk.notes.sort_by_key(|note| note.at);
         let refused = walk.notes.iter().any(|note| note.effect == Effect::Refused);
-        Self {
-            config: (!refused).then_some(config),
-            notes: walk.notes,
-        }
+        Self { config: (!refused).then_some(config), notes: walk.notes }
     }
 }
 
@@ -301,11 +289,7 @@ pub(crate) fn is_integer(node: &Node) -> Option<i64> {
 pub(crate) fn field<'n>(mapping: &'n Mapping, name: &str, case: Case) -> Option<&'n Entry> {
     match case {
         Case::Exact => mapping.entry(name),
-        Case::Folded => mapping
-            .entries
-            .iter()
-            .rev()
-            .find(|e| e.key.text.eq_ignore_ascii_case(name)),
+        Case::Folded => mapping.entries.iter().rev().find(|e| e.key.text.eq_ignore_ascii_case(name)),
     }
 }
 

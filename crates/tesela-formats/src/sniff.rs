@@ -43,10 +43,7 @@ pub fn sniff(bytes: &[u8]) -> Kind {
     if matches!(rest[0], b'{' | b'[') {
         return Kind::Json;
     }
-    let line = rest
-        .split(|b| matches!(b, b'\n' | b'\r'))
-        .next()
-        .unwrap_or_default();
+    let line = rest.split(|b| matches!(b, b'\n' | b'\r')).next().unwrap_or_default();
     if is_table_header(line) {
         return Kind::KubectlTable;
     }
@@ -71,23 +68,15 @@ pub fn refusal(file: &str, bytes: &[u8]) -> Option<Diagnostic> {
     };
     match sniff(bytes) {
         Kind::KubectlTable => Some(
-            Diagnostic::error(
-                file,
-                "kubectl-table",
-                "this is the table that kubectl prints for people",
-            )
-            .at(Span::new(1, 1))
-            .value(shown(&line()))
-            .fix("add `-o json` to the kubectl command"),
+            Diagnostic::error(file, "kubectl-table", "this is the table that kubectl prints for people")
+                .at(Span::new(1, 1))
+                .value(shown(&line()))
+                .fix("add `-o json` to the kubectl command"),
         ),
         Kind::KubectlMessage => Some(
-            Diagnostic::error(
-                file,
-                "kubectl-message",
-                format!("kubectl answered: {}", shown(&line())),
-            )
-            .at(Span::new(1, 1))
-            .fix("make the kubectl command work first; the output needs `-o json`"),
+            Diagnostic::error(file, "kubectl-message", format!("kubectl answered: {}", shown(&line())))
+                .at(Span::new(1, 1))
+                .fix("make the kubectl command work first; the output needs `-o json`"),
         ),
         _ => None,
     }
@@ -95,9 +84,7 @@ pub fn refusal(file: &str, bytes: &[u8]) -> Option<Diagnostic> {
 
 /// A header is `NAME` or `NAMESPACE` and more words, all in capitals: `NAME  STATUS  ROLES  AGE`.
 fn is_table_header(line: &[u8]) -> bool {
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     if !matches!(words.next(), Some(b"NAME" | b"NAMESPACE")) {
         return false;
     }
@@ -130,18 +117,9 @@ mod tests {
                 b"NAME     STATUS   ROLES    AGE   VERSION\nn1  Ready  <none>  3d  v1.34.1\n",
                 Kind::KubectlTable,
             ),
-            (
-                b"NAMESPACE  NAME  READY  STATUS  RESTARTS  AGE\n",
-                Kind::KubectlTable,
-            ),
-            (
-                b"NAMESPACE  NAME  STATUS  INTERNAL-IP  KERNEL-VERSION\n",
-                Kind::KubectlTable,
-            ),
-            (
-                b"No resources found in default namespace.\n",
-                Kind::KubectlMessage,
-            ),
+            (b"NAMESPACE  NAME  READY  STATUS  RESTARTS  AGE\n", Kind::KubectlTable),
+            (b"NAMESPACE  NAME  STATUS  INTERNAL-IP  KERNEL-VERSION\n", Kind::KubectlTable),
+            (b"No resources found in default namespace.\n", Kind::KubectlMessage),
             (b"\xFF\xFEk\0i\0", Kind::Utf16),
             (b"\x1F\x8B\x08\0", Kind::Binary),
             (b"PNG\0\0", Kind::Binary),

@@ -70,28 +70,19 @@ impl<T> Located<T> {
 
     /// Another value at the same place.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Located<U> {
-        Located {
-            value: change(self.value),
-            at: self.at,
-        }
+        Located { value: change(self.value), at: self.at }
     }
 
     /// A borrowed value at the same place.
     pub const fn as_ref(&self) -> Located<&T> {
-        Located {
-            value: &self.value,
-            at: self.at,
-        }
+        Located { value: &self.value, at: self.at }
     }
 }
 
 impl<T> From<T> for Located<T> {
     /// A value without a known place, as a program makes it.
     fn from(value: T) -> Self {
-        Self {
-            value,
-            at: Span::default(),
-        }
+        Self { value, at: Span::default() }
     }
 }
 
@@ -181,9 +172,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for LocatedVisitor<T> {
         let line = parts.next_element()?.ok_or_else(missing)?;
         let column = parts.next_element()?.ok_or_else(missing)?;
         let value = parts.next_element()?.ok_or_else(missing)?;
-        Ok(Located {
-            value,
-            at: Span { line, column },
-        })
+        Ok(Located { value, at: Span { line, column } })
     }
 }

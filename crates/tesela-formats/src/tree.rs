@@ -122,10 +122,7 @@ impl Offset {
     /// A place of the text, from 1, as a place of the outer file.
     #[must_use]
     pub fn lift(self, at: Span) -> Span {
-        Span::new(
-            at.line.saturating_add(self.lines),
-            at.column.saturating_add(self.columns),
-        )
+        Span::new(at.line.saturating_add(self.lines), at.column.saturating_add(self.columns))
     }
 }
 
@@ -176,8 +173,7 @@ impl Node {
     /// True for a null by either schema: an empty value, `~`, `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        self.as_scalar()
-            .is_some_and(|scalar| scalar.resolve(Schema::Core) == Resolved::Null)
+        self.as_scalar().is_some_and(|scalar| scalar.resolve(Schema::Core) == Resolved::Null)
     }
 
     /// The text of a scalar, whatever its type; nothing for null and for collections.

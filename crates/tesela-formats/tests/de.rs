@@ -48,11 +48,7 @@ struct Even(i64);
 impl TryFrom<i64> for Even {
     type Error = String;
     fn try_from(value: i64) -> Result<Self, String> {
-        if value % 2 == 0 {
-            Ok(Self(value))
-        } else {
-            Err(format!("{value} is odd\nuse an even number"))
-        }
+        if value % 2 == 0 { Ok(Self(value)) } else { Err(format!("{value} is odd\nuse an even number")) }
     }
 }
 
@@ -68,10 +64,7 @@ fn values_know_their_place() {
     )
     .unwrap();
     let first = &fleet.pools[0];
-    assert_eq!(
-        (first.name.at, first.replicas.unwrap().at),
-        (Span::new(2, 9), Span::new(4, 13))
-    );
+    assert_eq!((first.name.at, first.replicas.unwrap().at), (Span::new(2, 9), Span::new(4, 13)));
     let (key, value) = first.labels.iter().next().unwrap();
     assert_eq!((key.at, value.at), (Span::new(5, 12), Span::new(5, 15)));
     assert_eq!(fleet.pools[1].mode, Mode::Mig { profile: "1g".into() });
@@ -85,18 +78,9 @@ fn each_mistake_says_place_value_rule_and_fix() {
             "poolz: []\n",
             "f.yaml:1:1: unknown field `poolz` [unknown-field]\n    did you mean `pools`? allowed: `pools`, `size`",
         ),
-        (
-            "pools: []\nsize: 3\n",
-            "f.yaml:2:7: `size`: 3 is odd [invalid-value]\n    use an even number",
-        ),
-        (
-            "size: 2\n",
-            "f.yaml:1:1: the document: `pools` is missing [missing-field]\n    add `pools:`",
-        ),
-        (
-            "pools: 5\n",
-            "f.yaml:1:8: `pools` must be a list, found the number 5 [wrong-type]",
-        ),
+        ("pools: []\nsize: 3\n", "f.yaml:2:7: `size`: 3 is odd [invalid-value]\n    use an even number"),
+        ("size: 2\n", "f.yaml:1:1: the document: `pools` is missing [missing-field]\n    add `pools:`"),
+        ("pools: 5\n", "f.yaml:1:8: `pools` must be a list, found the number 5 [wrong-type]"),
         (
             "- a\n",
             "f.yaml:1:1: the document must be a mapping, found a list [wrong-type]\n    fields: pools, size",
@@ -137,10 +121,7 @@ fn each_mistake_says_place_value_rule_and_fix() {
             "pools:\n- name: a\n  mode: {mig: {profil: 1g}}\n",
             "f.yaml:3:16: unknown field `profil` in `pools[0].mode.mig` [unknown-field]\n    did you mean `profile`? allowed: `profile`",
         ),
-        (
-            "pools:\n- name: a\n",
-            "f.yaml:2:3: `pools[0]`: `mode` is missing [missing-field]\n    add `mode:`",
-        ),
+        ("pools:\n- name: a\n", "f.yaml:2:3: `pools[0]`: `mode` is missing [missing-field]\n    add `mode:`"),
     ];
     for (text, wanted) in cases {
         assert_eq!(read(text).unwrap_err().to_string(), wanted, "{text}");
@@ -154,12 +135,7 @@ fn all_unknown_fields_and_one_error_per_list_are_told_together() {
     let rules: Vec<_> = found.iter().map(|d| (d.at.unwrap().line, d.rule)).collect();
     assert_eq!(
         rules,
-        [
-            (3, "unknown-field"),
-            (4, "unknown-field"),
-            (7, "wrong-type"),
-            (8, "unknown-field")
-        ],
+        [(3, "unknown-field"), (4, "unknown-field"), (7, "wrong-type"), (8, "unknown-field")],
         "{found}"
     );
 }
@@ -167,14 +143,8 @@ fn all_unknown_fields_and_one_error_per_list_are_told_together() {
 #[test]
 fn misplaced_fields_say_where_they_belong() {
     let trees = read_documents("f.yaml", b"pools: []\nreplicas: 4\n").unwrap();
-    let places = [Place {
-        field: "replicas",
-        belongs: "pools[]",
-    }];
-    let options = Options {
-        places: &places,
-        ..Options::default()
-    };
+    let places = [Place { field: "replicas", belongs: "pools[]" }];
+    let options = Options { places: &places, ..Options::default() };
     let found = from_tree::<Fleet>(&trees[0], options).unwrap_err();
     assert_eq!(
         found.to_string(),
@@ -185,10 +155,7 @@ fn misplaced_fields_say_where_they_belong() {
 #[test]
 fn foreign_data_keeps_unknown_fields_ignored() {
     let trees = read_documents("f.yaml", b"pools: []\nmore: 4\n").unwrap();
-    let options = Options {
-        unknown: Unknown::Ignore,
-        ..Options::default()
-    };
+    let options = Options { unknown: Unknown::Ignore, ..Options::default() };
     assert!(from_tree::<Fleet>(&trees[0], options).is_ok());
 }
 

@@ -27,20 +27,11 @@ fn taken(text: &str) -> Config {
 fn refused(text: &str) -> Vec<&'static str> {
     let reading = reading(text);
     assert_eq!(reading.config, None, "{text} is taken");
-    reading
-        .notes
-        .iter()
-        .filter(|note| note.effect == Effect::Refused)
-        .map(|note| note.rule)
-        .collect()
+    reading.notes.iter().filter(|note| note.effect == Effect::Refused).map(|note| note.rule).collect()
 }
 
 fn rules(text: &str) -> Vec<(&'static str, Effect, u32, u32)> {
-    reading(text)
-        .notes
-        .iter()
-        .map(|note| (note.rule, note.effect, note.at.line, note.at.column))
-        .collect()
+    reading(text).notes.iter().map(|note| (note.rule, note.effect, note.at.line, note.at.column)).collect()
 }
 
 #[test]
@@ -52,10 +43,7 @@ fn c1_c2_mps_refuses_more_than_one_unless_told_otherwise() {
         taken(&text).sharing.mps.unwrap()
     };
     assert!(mps("").refuses_more_than_one(Strategy::Mps), "C1");
-    assert!(
-        !mps("    failRequestsGreaterThanOne: false\n").refuses_more_than_one(Strategy::Mps),
-        "C2"
-    );
+    assert!(!mps("    failRequestsGreaterThanOne: false\n").refuses_more_than_one(Strategy::Mps), "C2");
     assert!(!mps("").refuses_more_than_one(Strategy::TimeSlicing));
 }
 
@@ -65,10 +53,7 @@ fn flags(json: &str) -> Flags {
 
 #[test]
 fn f1_f2_f3_empty_flags() {
-    assert!(
-        read("config.yaml", b"{\"flags\": }x").is_err(),
-        "F1: no text at all is no JSON"
-    );
+    assert!(read("config.yaml", b"{\"flags\": }x").is_err(), "F1: no text at all is no JSON");
     assert_eq!(flags("{}"), Flags::default(), "F2");
     assert_eq!(flags("{\"gfd\": {}}").gfd, Some(GfdFlags::default()), "F3");
 }
@@ -85,40 +70,23 @@ fn f4_to_f8_sleep_interval() {
         ("minutes", "\"1h30m\"", 5_400_000_000_000),
     ];
     for (case, json, nanoseconds) in cases {
-        let gfd = flags(&format!("{{\"gfd\": {{\"sleepInterval\": {json}}}}}"))
-            .gfd
-            .unwrap();
-        assert_eq!(
-            gfd.sleep_interval.unwrap().value,
-            GoDuration(nanoseconds),
-            "{case}"
-        );
+        let gfd = flags(&format!("{{\"gfd\": {{\"sleepInterval\": {json}}}}}")).gfd.unwrap();
+        assert_eq!(gfd.sleep_interval.unwrap().value, GoDuration(nanoseconds), "{case}");
     }
-    assert_eq!(
-        refused("version: v1\nflags: {gfd: {sleepInterval: soon}}\n"),
-        ["sleep-interval-invalid"]
-    );
-    assert_eq!(
-        refused("version: v1\nflags: {gfd: {sleepInterval: [5s]}}\n"),
-        ["wrong-type"]
-    );
+    assert_eq!(refused("version: v1\nflags: {gfd: {sleepInterval: soon}}\n"), ["sleep-interval-invalid"]);
+    assert_eq!(refused("version: v1\nflags: {gfd: {sleepInterval: [5s]}}\n"), ["wrong-type"]);
 }
 
 #[test]
 fn f9_f10_device_list_strategy() {
     let strategies = |json: &str| {
-        let plugin = flags(&format!("{{\"plugin\": {{\"deviceListStrategy\": {json}}}}}"))
-            .plugin
-            .unwrap();
+        let plugin = flags(&format!("{{\"plugin\": {{\"deviceListStrategy\": {json}}}}}")).plugin.unwrap();
         plugin.device_list_strategy.unwrap().value
     };
     assert_eq!(strategies("\"envvar\""), [ListStrategy::Envvar], "F9");
     let both = [ListStrategy::Envvar, ListStrategy::CdiAnnotations];
     assert_eq!(strategies("[\"envvar\", \"cdi-annotations\"]"), both, "F10");
-    assert_eq!(
-        refused("version: v1\nflags: {plugin: {deviceListStrategy: 5}}\n"),
-        ["wrong-type"]
-    );
+    assert_eq!(refused("version: v1\nflags: {plugin: {deviceListStrategy: 5}}\n"), ["wrong-type"]);
 }
 
 #[test]
@@ -137,18 +105,9 @@ fn f11_to_f14_written_flags() {
     assert_eq!(keys, seven, "F11");
     assert!(out.iter().all(|(_, value)| *value == Out::Null), "F11");
     for (case, nanoseconds, text) in [("F12", 0, "0s"), ("F13", 5, "5ns"), ("F14", i64::MAX, "infinite")] {
-        let gfd = GfdFlags {
-            sleep_interval: Some(GoDuration(nanoseconds).into()),
-            ..GfdFlags::default()
-        };
-        let out = Flags {
-            gfd: Some(gfd),
-            ..Flags::default()
-        }
-        .out();
-        let Some((_, Out::Map(gfd))) = out.last() else {
-            panic!("{case}: no gfd")
-        };
+        let gfd = GfdFlags { sleep_interval: Some(GoDuration(nanoseconds).into()), ..GfdFlags::default() };
+        let out = Flags { gfd: Some(gfd), ..Flags::default() }.out();
+        let Some((_, Out::Map(gfd))) = out.last() else { panic!("{case}: no gfd") };
         let wanted = [
             ("oneshot", Out::Null),
             ("noTimestamp", Out::Null),
@@ -189,11 +148,7 @@ fn kinds_of_device_references() {
     };
     assert_eq!(kinds("0"), (true, false, false));
     assert_eq!(kinds("0:0"), (false, true, false));
-    for text in [
-        format!("GPU-{uuid}"),
-        format!("MIG-{uuid}"),
-        format!("MIG-GPU-{uuid}/10/0"),
-    ] {
+    for text in [format!("GPU-{uuid}"), format!("MIG-{uuid}"), format!("MIG-GPU-{uuid}/10/0")] {
         assert_eq!(kinds(&text), (false, false, true), "{text}");
     }
 }
@@ -232,11 +187,7 @@ fn d1_to_d10_devices_that_are_refused() {
 #[test]
 fn d11_to_d20_devices_that_are_taken() {
     let uuid = "b1028956-cfa2-0990-bf4a-5da9abb51763";
-    let (gpu, mig, old) = (
-        format!("GPU-{uuid}"),
-        format!("MIG-{uuid}"),
-        format!("MIG-GPU-{uuid}/0/0"),
-    );
+    let (gpu, mig, old) = (format!("GPU-{uuid}"), format!("MIG-{uuid}"), format!("MIG-GPU-{uuid}/0/0"));
     let list =
         |items: &[&str]| Devices::List(items.iter().map(|item| DeviceRef::parse(item).unwrap()).collect());
     let cases = [
@@ -249,26 +200,14 @@ fn d11_to_d20_devices_that_are_taken() {
         ("D17", format!("[{mig}]"), list(&[&mig])),
         ("D18", format!("[{old}]"), list(&[&old])),
         ("D19", format!("[0, \"0:0\", {gpu}]"), list(&["0", "0:0", &gpu])),
-        (
-            "D20",
-            format!("[\"0\", \"0:0\", {gpu}]"),
-            list(&["0", "0:0", &gpu]),
-        ),
+        ("D20", format!("[\"0\", \"0:0\", {gpu}]"), list(&["0", "0:0", &gpu])),
     ];
     for (case, text, wanted) in cases {
         let reading = reading(&with_devices(&text));
         let dropped = reading.notes.iter().any(|note| note.rule == "devices-ignored");
-        assert_eq!(
-            dropped,
-            wanted != Devices::All,
-            "{case}: anything but all is not honoured"
-        );
+        assert_eq!(dropped, wanted != Devices::All, "{case}: anything but all is not honoured");
         let sharing = reading.config.unwrap().sharing;
-        assert_eq!(
-            sharing.time_slicing.unwrap().resources[0].devices.value,
-            wanted,
-            "{case}"
-        );
+        assert_eq!(sharing.time_slicing.unwrap().resources[0].devices.value, wanted, "{case}");
     }
 }
 
@@ -281,44 +220,16 @@ fn with_entry(entry: &str) -> String {
 fn r1_to_r13_sharing_entries() {
     let cases: [(&str, &str, &[&str]); 11] = [
         ("R1", "", &["wrong-type"]),
-        (
-            "R2",
-            "{}",
-            &["resource-without-name", "resource-without-replicas"],
-        ),
+        ("R2", "{}", &["resource-without-name", "resource-without-replicas"]),
         ("R3", "{name: gpu}", &["resource-without-replicas"]),
         ("R4", "{name: gpu, devices: all}", &["resource-without-replicas"]),
-        (
-            "R5",
-            "{name: gpu, devices: all, rename: shared}",
-            &["resource-without-replicas"],
-        ),
-        (
-            "R8",
-            "{name: gpu, devices: all, replicas: -1}",
-            &["replicas-too-few"],
-        ),
-        (
-            "R9",
-            "{name: gpu, devices: all, replicas: 0}",
-            &["replicas-too-few"],
-        ),
-        (
-            "replicas 1, which the original does not test",
-            "{name: gpu, replicas: 1}",
-            &["replicas-too-few"],
-        ),
+        ("R5", "{name: gpu, devices: all, rename: shared}", &["resource-without-replicas"]),
+        ("R8", "{name: gpu, devices: all, replicas: -1}", &["replicas-too-few"]),
+        ("R9", "{name: gpu, devices: all, replicas: 0}", &["replicas-too-few"]),
+        ("replicas 1, which the original does not test", "{name: gpu, replicas: 1}", &["replicas-too-few"]),
         ("R12", "{name: $gpu, replicas: 2}", &["resource-name-invalid"]),
-        (
-            "R13",
-            "{name: gpu, replicas: 2, rename: $gpu}",
-            &["resource-name-invalid"],
-        ),
-        (
-            "replicas as text",
-            "{name: gpu, replicas: \"2\"}",
-            &["wrong-type"],
-        ),
+        ("R13", "{name: gpu, replicas: 2, rename: $gpu}", &["resource-name-invalid"]),
+        ("replicas as text", "{name: gpu, replicas: \"2\"}", &["wrong-type"]),
     ];
     for (case, entry, wanted) in cases {
         assert_eq!(refused(&with_entry(entry)), wanted, "{case}");
@@ -331,28 +242,12 @@ fn r1_to_r13_sharing_entries() {
             Some("nvidia.com/valid-shared"),
         ),
         ("R10", "{name: gpu, replicas: 2}", None),
-        (
-            "R11",
-            "{name: gpu, replicas: 2, rename: valid-shared}",
-            Some("nvidia.com/valid-shared"),
-        ),
+        ("R11", "{name: gpu, replicas: 2, rename: valid-shared}", Some("nvidia.com/valid-shared")),
     ] {
         let entry = &taken(&with_entry(entry)).sharing.time_slicing.unwrap().resources[0];
-        assert_eq!(
-            entry.name.value.as_str(),
-            "nvidia.com/gpu",
-            "{case}: the prefix is added"
-        );
-        assert_eq!(
-            (&entry.devices.value, entry.replicas.value),
-            (&Devices::All, 2),
-            "{case}"
-        );
-        assert_eq!(
-            entry.rename.as_ref().map(|name| name.value.as_str()),
-            rename,
-            "{case}"
-        );
+        assert_eq!(entry.name.value.as_str(), "nvidia.com/gpu", "{case}: the prefix is added");
+        assert_eq!((&entry.devices.value, entry.replicas.value), (&Devices::All, 2), "{case}");
+        assert_eq!(entry.rename.as_ref().map(|name| name.value.as_str()), rename, "{case}");
     }
 }
 
@@ -363,10 +258,7 @@ fn the_list_of_resources() {
         assert_eq!(refused(&text), ["sharing-without-resources"], "{text}");
     }
     // A null `mps` is an absent one, since it is optional in the original.
-    assert_eq!(
-        taken("version: v1\nsharing:\n  mps:\n").sharing.strategy(),
-        Strategy::None
-    );
+    assert_eq!(taken("version: v1\nsharing:\n  mps:\n").sharing.strategy(), Strategy::None);
     let two = with_entry("{name: gpu, replicas: 2}\n    - {name: mig-1g.5gb, replicas: 3}");
     assert_eq!(taken(&two).sharing.time_slicing.unwrap().resources.len(), 2);
     let bad = with_entry("{name: gpu, replicas: 2}\n    - {name: A, replicas: 3}");
@@ -425,11 +317,7 @@ fn imex() {
     assert_eq!(ids("{channelIDs: [2]}"), vec![2]);
     let wanted = [("imex-channel-ids", Effect::FailsAtStart, 2, 20)];
     for bad in ["[2]", "[0, 0]", "[0, 1]"] {
-        assert_eq!(
-            rules(&format!("version: v1\nimex: {{channelIDs: {bad}}}\n")),
-            wanted,
-            "{bad}"
-        );
+        assert_eq!(rules(&format!("version: v1\nimex: {{channelIDs: {bad}}}\n")), wanted, "{bad}");
     }
     assert_eq!(refused("version: v1\nimex: {channelIDs: 0}\n"), ["wrong-type"]);
 }
@@ -438,11 +326,7 @@ fn imex() {
 fn versions_and_empty_files() {
     assert_eq!(taken(""), Config::default());
     assert_eq!(taken("# nothing but words\n"), Config::default());
-    assert_eq!(
-        reading("flags: {}\n").verdict(),
-        Verdict::Accepted,
-        "a missing version is v1"
-    );
+    assert_eq!(reading("flags: {}\n").verdict(), Verdict::Accepted, "a missing version is v1");
     for text in ["version: v2\n", "version: 1\n", "version: v1beta1\n"] {
         assert_eq!(refused(text), ["version-unknown"], "{text}");
     }
@@ -455,10 +339,7 @@ fn what_is_dropped_in_silence_is_said() {
     let text = "version: v1\nflags:\n  migStrategy: none\n  renameByDefault: true\n  gdsEnable: true\n";
     assert_eq!(
         rules(text),
-        [
-            ("misplaced-field", Effect::Dropped, 4, 3),
-            ("unknown-field", Effect::Dropped, 5, 3)
-        ]
+        [("misplaced-field", Effect::Dropped, 4, 3), ("unknown-field", Effect::Dropped, 5, 3)]
     );
     let fixes: Vec<String> = reading(text).notes.into_iter().map(|note| note.fix).collect();
     assert_eq!(fixes[0], "move it to `sharing.timeSlicing` or `sharing.mps`");
@@ -477,21 +358,10 @@ fn go_minds_the_case_of_some_fields_only() {
 #[test]
 fn go_reads_yaml_1_1() {
     let flags = taken("version: v1\nflags: {failOnInitError: off, mpsRoot: 5}\n").flags;
-    assert_eq!(
-        flags.fail_on_init_error,
-        Some(Located::new(false, Span::default()))
-    );
-    assert_eq!(
-        flags.mps_root.unwrap().value,
-        "5",
-        "where Go wants text, a number becomes text"
-    );
+    assert_eq!(flags.fail_on_init_error, Some(Located::new(false, Span::default())));
+    assert_eq!(flags.mps_root.unwrap().value, "5", "where Go wants text, a number becomes text");
     let off = rules("version: v1\nflags: {migStrategy: off}\n");
-    assert_eq!(
-        off,
-        [("mig-strategy-unknown", Effect::FailsAtStart, 2, 22)],
-        "to Go it is the word false"
-    );
+    assert_eq!(off, [("mig-strategy-unknown", Effect::FailsAtStart, 2, 22)], "to Go it is the word false");
 }
 
 #[test]
@@ -501,32 +371,19 @@ fn resource_names() {
     assert!(ResourceName::parse(&exactly).unwrap().is_too_long_when_shared());
     assert!(!ResourceName::parse("gpu").unwrap().is_too_long_when_shared());
     assert!(ResourceName::parse(&"a".repeat(53)).is_err());
-    for bad in [
-        "",
-        "example.com/gpu",
-        "GPU",
-        "-gpu",
-        "gpu-",
-        "a..b",
-        "mig-1g.5gb+me",
-        "nvidia.com/nvidia.com/gpu",
-    ] {
+    for bad in
+        ["", "example.com/gpu", "GPU", "-gpu", "gpu-", "a..b", "mig-1g.5gb+me", "nvidia.com/nvidia.com/gpu"]
+    {
         assert!(ResourceName::parse(bad).is_err(), "{bad}");
     }
-    assert_eq!(
-        ResourceName::parse("nvidia.com/mig-1g.5gb.me").unwrap().short(),
-        "mig-1g.5gb.me"
-    );
+    assert_eq!(ResourceName::parse("nvidia.com/mig-1g.5gb.me").unwrap().short(), "mig-1g.5gb.me");
 }
 
 #[test]
 fn values_know_their_place() {
     let config = taken(&with_entry("{name: nvidia.com/gpu, replicas: 4}"));
     let entry = &config.sharing.time_slicing.unwrap().resources[0];
-    assert_eq!(
-        (entry.name.at, entry.replicas.at),
-        (Span::new(5, 14), Span::new(5, 40))
-    );
+    assert_eq!((entry.name.at, entry.replicas.at), (Span::new(5, 14), Span::new(5, 40)));
 }
 
 #[test]

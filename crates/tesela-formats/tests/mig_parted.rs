@@ -20,12 +20,7 @@ fn taken(text: &str) -> Config {
 fn refused(text: &str) -> Vec<&'static str> {
     let reading = reading(text);
     assert_eq!(reading.config, None, "{text} is taken");
-    reading
-        .notes
-        .iter()
-        .filter(|note| note.effect == Effect::Refused)
-        .map(|note| note.rule)
-        .collect()
+    reading.notes.iter().filter(|note| note.effect == Effect::Refused).map(|note| note.rule).collect()
 }
 
 /// A file with one entry under the label `one`.
@@ -36,18 +31,9 @@ fn with_entry(entry: &str) -> String {
 #[test]
 fn the_top_level() {
     let cases: [(&str, &[&str]); 11] = [
-        (
-            "mig-configs: {one: [{devices: all, mig-enabled: false}]}\n",
-            &["version-missing"],
-        ),
-        (
-            "version: v2\nmig-configs: {one: [{devices: all, mig-enabled: false}]}\n",
-            &["version-unknown"],
-        ),
-        (
-            "version: 1\nmig-configs: {one: [{devices: all, mig-enabled: false}]}\n",
-            &["wrong-type"],
-        ),
+        ("mig-configs: {one: [{devices: all, mig-enabled: false}]}\n", &["version-missing"]),
+        ("version: v2\nmig-configs: {one: [{devices: all, mig-enabled: false}]}\n", &["version-unknown"]),
+        ("version: 1\nmig-configs: {one: [{devices: all, mig-enabled: false}]}\n", &["wrong-type"]),
         (
             "version: v1\nmig-configs: {one: [{devices: all, mig-enabled: false}]}\nmore: 1\n",
             &["unknown-field"],
@@ -56,10 +42,7 @@ fn the_top_level() {
         ("version: v1\nmig-configs:\n", &["configs-empty"]),
         ("version: v1\nmig-configs: {one: []}\n", &["label-empty"]),
         ("version: v1\nmig-configs: {one: }\n", &["label-empty"]),
-        (
-            "version: v1\nmig-configs: {one: {devices: all, mig-enabled: false}}\n",
-            &["wrong-type"],
-        ),
+        ("version: v1\nmig-configs: {one: {devices: all, mig-enabled: false}}\n", &["wrong-type"]),
         ("version: v1\nmig-configs: []\n", &["wrong-type"]),
         ("{}\n", &["version-missing"]),
     ];
@@ -78,14 +61,8 @@ fn entries_that_are_refused() {
         ("{mig-enabled: false}", &["devices-missing"]),
         ("{devices: all}", &["mig-enabled-missing"]),
         ("{devices: all, mig-enabled: true}", &["mig-devices-missing"]),
-        (
-            "{devices: all, mig-enabled: true, mig-devices: }",
-            &["mig-devices-missing"],
-        ),
-        (
-            "{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 1}}",
-            &["mig-devices-while-disabled"],
-        ),
+        ("{devices: all, mig-enabled: true, mig-devices: }", &["mig-devices-missing"]),
+        ("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 1}}", &["mig-devices-while-disabled"]),
         ("{devices: some, mig-enabled: false}", &["devices-invalid"]),
         ("{devices: {a: 1}, mig-enabled: false}", &["devices-invalid"]),
         ("{devices: 0, mig-enabled: false}", &["devices-invalid"]),
@@ -97,42 +74,15 @@ fn entries_that_are_refused() {
             "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: -1}}",
             &["counts-all-zero", "count-negative"],
         ),
-        (
-            "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0}}",
-            &["counts-all-zero"],
-        ),
-        (
-            "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: two}}",
-            &["counts-all-zero", "wrong-type"],
-        ),
-        (
-            "{devices: all, mig-enabled: true, mig-devices: {2g.10gb: 1, 1g.5gb: 1.5}}",
-            &["wrong-type"],
-        ),
-        (
-            "{devices: all, mig-enabled: true, mig-devices: {5gb: 1}}",
-            &["profile-invalid"],
-        ),
-        (
-            "{devices: all, mig-enabled: true, mig-devices: [1g.5gb]}",
-            &["wrong-type"],
-        ),
-        (
-            "{devices: all, mig-enabled: false, device-filter: 0x233010DE}",
-            &["filter-invalid"],
-        ),
-        (
-            "{devices: all, mig-enabled: false, device-filter: {a: 1}}",
-            &["filter-invalid"],
-        ),
-        (
-            "{devices: all, mig-enabled: false, device_filter: x}",
-            &["unknown-field"],
-        ),
-        (
-            "{devices: all, mig-enabled: false, version: v1}",
-            &["misplaced-field"],
-        ),
+        ("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0}}", &["counts-all-zero"]),
+        ("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: two}}", &["counts-all-zero", "wrong-type"]),
+        ("{devices: all, mig-enabled: true, mig-devices: {2g.10gb: 1, 1g.5gb: 1.5}}", &["wrong-type"]),
+        ("{devices: all, mig-enabled: true, mig-devices: {5gb: 1}}", &["profile-invalid"]),
+        ("{devices: all, mig-enabled: true, mig-devices: [1g.5gb]}", &["wrong-type"]),
+        ("{devices: all, mig-enabled: false, device-filter: 0x233010DE}", &["filter-invalid"]),
+        ("{devices: all, mig-enabled: false, device-filter: {a: 1}}", &["filter-invalid"]),
+        ("{devices: all, mig-enabled: false, device_filter: x}", &["unknown-field"]),
+        ("{devices: all, mig-enabled: false, version: v1}", &["misplaced-field"]),
     ];
     for (entry, wanted) in cases {
         assert_eq!(refused(&with_entry(entry)), wanted, "{entry}");
@@ -155,29 +105,17 @@ fn entries_that_are_taken() {
         taken(&with_entry(entry));
     }
     let empty = taken(&with_entry("{devices: all, mig-enabled: true, mig-devices: {}}"));
-    assert_eq!(
-        empty.labels[0].entries[0].mig_devices,
-        Some(Vec::new()),
-        "MIG on, no instance"
-    );
+    assert_eq!(empty.labels[0].entries[0].mig_devices, Some(Vec::new()), "MIG on, no instance");
 }
 
 #[test]
 fn profile_grammar() {
     let with = |name: &str| {
-        with_entry(&format!(
-            "{{devices: all, mig-enabled: true, mig-devices: {{\"{name}\": 1}}}}"
-        ))
+        with_entry(&format!("{{devices: all, mig-enabled: true, mig-devices: {{\"{name}\": 1}}}}"))
     };
-    for good in [
-        "1g.5gb",
-        "1c.3g.20gb",
-        "1g.10gb+me",
-        "1g.24gb+me.all",
-        "1g.24gb+gfx",
-        "1g.24gb-me",
-        "7g.79gb",
-    ] {
+    for good in
+        ["1g.5gb", "1c.3g.20gb", "1g.10gb+me", "1g.24gb+me.all", "1g.24gb+gfx", "1g.24gb-me", "7g.79gb"]
+    {
         taken(&with(good));
     }
     for bad in [
@@ -200,10 +138,7 @@ fn profile_grammar() {
 #[test]
 fn filters_match_device_and_subsystem() {
     let plain = DeviceFilter::parse("0x233010DE").unwrap();
-    assert_eq!(
-        (plain.device, plain.vendor(), plain.subsystem),
-        (0x2330_10DE, 0x10DE, None)
-    );
+    assert_eq!((plain.device, plain.vendor(), plain.subsystem), (0x2330_10DE, 0x10DE, None));
     assert!(plain.matches(0x2330_10DE, Some(0x1234_10DE)));
     assert!(!plain.matches(0x2331_10DE, None));
     let narrow = DeviceFilter::parse("0x233010de:0x16C110DE").unwrap();
@@ -211,15 +146,7 @@ fn filters_match_device_and_subsystem() {
     assert!(!narrow.matches(0x2330_10DE, Some(0x16C2_10DE)));
     assert!(!narrow.matches(0x2330_10DE, None));
     assert_eq!(narrow.to_string(), "0x233010DE:0x16C110DE");
-    for bad in [
-        "",
-        "H100",
-        "0x",
-        "0x1233010DE0",
-        "0x233010DE:",
-        "0x233010DE:0x1:0x2",
-        "-1",
-    ] {
+    for bad in ["", "H100", "0x", "0x1233010DE0", "0x233010DE:", "0x233010DE:0x1:0x2", "-1"] {
         assert_eq!(DeviceFilter::parse(bad), None, "{bad}");
     }
 }
@@ -230,11 +157,7 @@ fn the_later_entry_wins_and_unmatched_gpus_have_none() {
         "version: v1\nmig-configs:\n  mixed:\n  - {devices: all, device-filter: \"0x20B010DE\", mig-enabled: false}\n  - {devices: [1], mig-enabled: true, mig-devices: {}}\n",
     );
     let label = config.only_label().unwrap();
-    let enabled = |index, device| {
-        label
-            .entry_for(index, device, None)
-            .map(|entry| entry.mig_enabled.value)
-    };
+    let enabled = |index, device| label.entry_for(index, device, None).map(|entry| entry.mig_enabled.value);
     assert_eq!(enabled(0, 0x20B0_10DE), Some(false));
     assert_eq!(enabled(1, 0x20B0_10DE), Some(true));
     assert_eq!(enabled(0, 0x2330_10DE), None);
@@ -248,14 +171,8 @@ fn values_know_their_place() {
     let label = &config.labels[0];
     let entry = &label.entries[0];
     let count = &entry.mig_devices.as_ref().unwrap()[0];
-    assert_eq!(
-        (label.name.at, entry.devices.at),
-        (Span::new(3, 3), Span::new(4, 14))
-    );
-    assert_eq!(
-        (count.profile.at, count.count.at),
-        (Span::new(7, 7), Span::new(7, 15))
-    );
+    assert_eq!((label.name.at, entry.devices.at), (Span::new(3, 3), Span::new(4, 14)));
+    assert_eq!((count.profile.at, count.count.at), (Span::new(7, 7), Span::new(7, 15)));
     assert_eq!(entry.devices.value, Devices::Indexes(vec![0]));
 }
 

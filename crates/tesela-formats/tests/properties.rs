@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use tesela_formats::device_plugin::{
-    self, AllocationPolicy, DeviceRef, Devices, DiscoveryStrategy, Flags, GfdFlags, GoDuration, IdStrategy, Imex,
-    ListStrategy, MigStrategy, PluginFlags, Replicated, ReplicatedResource, ResourceName, Sharing,
+    self, AllocationPolicy, DeviceRef, Devices, DiscoveryStrategy, Flags, GfdFlags, GoDuration, IdStrategy,
+    Imex, ListStrategy, MigStrategy, PluginFlags, Replicated, ReplicatedResource, ResourceName, Sharing,
 };
 use tesela_formats::lint::lint;
 use tesela_formats::mig_parted::{self, Count, Entry, Label};
@@ -18,12 +18,55 @@ use tesela_model::product::{ProductTable, ProfileName};
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![
-            "version: v1\n", "mig-configs:\n", "sharing:\n", "flags:\n", "imex:\n", "resources:\n", "  timeSlicing:\n",
-            "  mps:\n", "    resources:\n", "    - name: nvidia.com/gpu\n", "      replicas: 4\n", "      devices: [0]\n",
-            "  a:\n", "  - devices: all\n", "    mig-enabled: true\n", "    mig-devices:\n", "      1g.5gb: 2\n",
-            "    device-filter: \"0x20B010DE\"\n", "kind: ConfigMap\n", "kind: List\n", "items:\n", "data:\n", "  x: |\n",
-            "- ", "  ", "    ", "---\n", "&a ", "*a ", "<<: *a\n", "{", "}", "[", "]", ", ", ": ", "\"", "'", "|\n", ">-\n",
-            "#", "!!str ", "\t", "\r\n", "null", "-1", "99999999999999999999999", "\u{FEFF}", "é",
+            "version: v1\n",
+            "mig-configs:\n",
+            "sharing:\n",
+            "flags:\n",
+            "imex:\n",
+            "resources:\n",
+            "  timeSlicing:\n",
+            "  mps:\n",
+            "    resources:\n",
+            "    - name: nvidia.com/gpu\n",
+            "      replicas: 4\n",
+            "      devices: [0]\n",
+            "  a:\n",
+            "  - devices: all\n",
+            "    mig-enabled: true\n",
+            "    mig-devices:\n",
+            "      1g.5gb: 2\n",
+            "    device-filter: \"0x20B010DE\"\n",
+            "kind: ConfigMap\n",
+            "kind: List\n",
+            "items:\n",
+            "data:\n",
+            "  x: |\n",
+            "- ",
+            "  ",
+            "    ",
+            "---\n",
+            "&a ",
+            "*a ",
+            "<<: *a\n",
+            "{",
+            "}",
+            "[",
+            "]",
+            ", ",
+            ": ",
+            "\"",
+            "'",
+            "|\n",
+            ">-\n",
+            "#",
+            "!!str ",
+            "\t",
+            "\r\n",
+            "null",
+            "-1",
+            "99999999999999999999999",
+            "\u{FEFF}",
+            "é",
         ])
         .prop_map(str::to_owned),
         "[ -~]{0,6}",
@@ -90,8 +133,21 @@ fn word<T: Clone + std::fmt::Debug>(
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
-        prop::sample::select(vec!["", "yes", "0x1F", "~", "5", "a: b", "/run/nvidia", "- x", "#", "1_0", "\u{2028}", "<<"])
-            .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "",
+            "yes",
+            "0x1F",
+            "~",
+            "5",
+            "a: b",
+            "/run/nvidia",
+            "- x",
+            "#",
+            "1_0",
+            "\u{2028}",
+            "<<"
+        ])
+        .prop_map(str::to_owned),
     ]
 }
 
@@ -123,7 +179,8 @@ fn flags() -> impl Strategy<Value = Flags> {
 }
 
 fn plugin_flags() -> impl Strategy<Value = PluginFlags> {
-    let strategy = prop::sample::select(ListStrategy::WORDS).prop_map(|w| ListStrategy::from_word(w).expect("a word"));
+    let strategy =
+        prop::sample::select(ListStrategy::WORDS).prop_map(|w| ListStrategy::from_word(w).expect("a word"));
     (
         maybe(any::<bool>()),
         maybe(prop::collection::vec(strategy, 0..4)),
@@ -144,7 +201,13 @@ fn plugin_flags() -> impl Strategy<Value = PluginFlags> {
 
 fn gfd_flags() -> impl Strategy<Value = GfdFlags> {
     let nanoseconds = prop_oneof![any::<i64>(), Just(i64::MAX), -5_000_000_000..5_000_000_000_i64];
-    (maybe(any::<bool>()), maybe(any::<bool>()), maybe(nanoseconds.prop_map(GoDuration)), maybe(text()), maybe(text()))
+    (
+        maybe(any::<bool>()),
+        maybe(any::<bool>()),
+        maybe(nanoseconds.prop_map(GoDuration)),
+        maybe(text()),
+        maybe(text()),
+    )
         .prop_map(|(oneshot, no_timestamp, sleep_interval, output_file, machine_type_file)| GfdFlags {
             oneshot,
             no_timestamp,
@@ -174,8 +237,14 @@ fn devices() -> impl Strategy<Value = Devices> {
 }
 
 fn replicated() -> impl Strategy<Value = Replicated> {
-    let resource = (located(resource_name()), maybe(resource_name()), located(devices()), located(2..=u32::MAX))
-        .prop_map(|(name, rename, devices, replicas)| ReplicatedResource { name, rename, devices, replicas });
+    let resource =
+        (located(resource_name()), maybe(resource_name()), located(devices()), located(2..=u32::MAX))
+            .prop_map(|(name, rename, devices, replicas)| ReplicatedResource {
+                name,
+                rename,
+                devices,
+                replicas,
+            });
     (maybe(any::<bool>()), maybe(any::<bool>()), prop::collection::vec(resource, 1..4)).prop_map(
         |(rename_by_default, fail_requests_greater_than_one, resources)| Replicated {
             rename_by_default,
@@ -198,7 +267,9 @@ fn parted_config() -> impl Strategy<Value = mig_parted::Config> {
         .prop_map(|name| ProfileName::parse(&name).expect("a profile name"));
     // A map: each profile once; a count of at least 1 keeps the entry from being refused.
     let counts = prop::collection::btree_map(profile, 1..=u32::MAX, 0..4).prop_map(|map| {
-        map.into_iter().map(|(profile, count)| Count { profile: profile.into(), count: count.into() }).collect()
+        map.into_iter()
+            .map(|(profile, count)| Count { profile: profile.into(), count: count.into() })
+            .collect()
     });
     let counts = counts.prop_map(|counts: Vec<Count>| (true, Some(counts)));
     let state = prop_oneof![counts, Just((false, None)), Just((false, Some(Vec::new())))];
@@ -207,16 +278,12 @@ fn parted_config() -> impl Strategy<Value = mig_parted::Config> {
         prop::collection::vec(any::<i64>(), 0..4).prop_map(mig_parted::Devices::Indexes),
     ];
     let filter = prop::collection::vec(located(text()), 0..3);
-    let entry = (filter, located(devices), state).prop_map(|(filter, devices, (enabled, mig_devices))| Entry {
-        filter,
-        devices,
-        mig_enabled: enabled.into(),
-        mig_devices,
+    let entry = (filter, located(devices), state).prop_map(|(filter, devices, (enabled, mig_devices))| {
+        Entry { filter, devices, mig_enabled: enabled.into(), mig_devices }
     });
     let label = prop::collection::vec(entry, 1..3);
     prop::collection::btree_map(text(), label, 1..4).prop_map(|labels| {
-        let labels =
-            labels.into_iter().map(|(name, entries)| Label { name: name.into(), entries }).collect();
+        let labels = labels.into_iter().map(|(name, entries)| Label { name: name.into(), entries }).collect();
         mig_parted::Config { labels }
     })
 }

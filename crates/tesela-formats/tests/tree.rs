@@ -23,11 +23,7 @@ fn rule(bytes: &[u8]) -> (&'static str, Option<(u32, u32)>, String) {
     let found = refused(bytes);
     assert_eq!(found.len(), 1, "{found}");
     let first = found.iter().next().unwrap();
-    (
-        first.rule,
-        first.at.map(|at| (at.line, at.column)),
-        found.to_string(),
-    )
+    (first.rule, first.at.map(|at| (at.line, at.column)), found.to_string())
 }
 
 #[test]
@@ -39,10 +35,7 @@ fn keys_and_values_know_their_place() {
     let list = root.get("b").unwrap().as_sequence().unwrap();
     assert_eq!(list[0].at, Span::new(4, 5));
     assert_eq!(list[1].get("c").unwrap().at, Span::new(5, 8));
-    assert_eq!(
-        list[1].get("d").unwrap().get("e").unwrap().as_sequence().unwrap()[1].at,
-        Span::new(6, 16)
-    );
+    assert_eq!(list[1].get("d").unwrap().get("e").unwrap().as_sequence().unwrap()[1].at, Span::new(6, 16));
 }
 
 #[test]
@@ -50,10 +43,7 @@ fn json_is_read_by_the_same_rules() {
     let text = "{\n\t\"a\": [1, true, null],\n\t\"b/c\": \"x\\/y \\ud83d\\ude00\\n\",\"long\":\"\"\n}\n";
     let tree = one(text);
     let list = tree.root.get("a").unwrap().as_sequence().unwrap();
-    assert_eq!(
-        list[1].as_scalar().unwrap().resolve(Schema::Core),
-        Resolved::Bool(true)
-    );
+    assert_eq!(list[1].as_scalar().unwrap().resolve(Schema::Core), Resolved::Bool(true));
     assert!(list[2].is_null());
     assert_eq!(tree.root.get("b/c").unwrap().as_text(), Some("x/y \u{1F600}\n"));
     assert_eq!(tree.root.get("long").unwrap().as_text(), Some(""));
@@ -63,10 +53,7 @@ fn json_is_read_by_the_same_rules() {
 fn several_documents_and_empty_ones() {
     let trees = read_documents("t", b"---\na: 1\n---\n---\nb: 2\n...\n").unwrap();
     assert_eq!(trees.len(), 2);
-    assert_eq!(
-        trees[1].root.as_mapping().unwrap().entry("b").unwrap().key.at,
-        Span::new(5, 1)
-    );
+    assert_eq!(trees[1].root.as_mapping().unwrap().entry("b").unwrap().key.at, Span::new(5, 1));
 }
 
 #[test]
@@ -85,10 +72,7 @@ fn a_key_that_stands_twice_names_both_lines() {
     let (rule, at, text) = rule(b"a: 1\nb: 2\na: 3\n");
     assert_eq!((rule, at), ("duplicate-key", Some((3, 1))));
     assert!(text.contains("line 1") && text.contains("line 3"), "{text}");
-    let keep = ReadOptions {
-        duplicates: Duplicates::Keep,
-        ..ReadOptions::default()
-    };
+    let keep = ReadOptions { duplicates: Duplicates::Keep, ..ReadOptions::default() };
     let trees = read_documents_with("t", b"a: 1\nb: 2\na: 3\n", keep).unwrap();
     assert_eq!(trees[0].root.get("a").unwrap().as_text(), Some("3"));
     assert_eq!(trees[0].duplicates.len(), 1);
@@ -122,12 +106,7 @@ fn broken_input_names_rule_and_place() {
     ];
     for (bytes, wanted, place) in cases {
         let (found, at, text) = rule(bytes);
-        assert_eq!(
-            (found, at),
-            (wanted, place),
-            "{}: {text}",
-            String::from_utf8_lossy(bytes)
-        );
+        assert_eq!((found, at), (wanted, place), "{}: {text}", String::from_utf8_lossy(bytes));
     }
 }
 
@@ -168,24 +147,12 @@ fn a_chain_of_aliases_cannot_pass_the_depth() {
 
 #[test]
 fn size_and_count_are_bounded() {
-    let budget = Budget {
-        bytes: 20,
-        ..Budget::default()
-    };
-    let options = ReadOptions {
-        budget,
-        ..ReadOptions::default()
-    };
+    let budget = Budget { bytes: 20, ..Budget::default() };
+    let options = ReadOptions { budget, ..ReadOptions::default() };
     let found = read_documents_with("t", b"a: 123456789012345678", options).unwrap_err();
     assert_eq!(found.iter().next().unwrap().rule, "input-size");
-    let budget = Budget {
-        nodes: 5,
-        ..Budget::default()
-    };
-    let options = ReadOptions {
-        budget,
-        ..ReadOptions::default()
-    };
+    let budget = Budget { nodes: 5, ..Budget::default() };
+    let options = ReadOptions { budget, ..ReadOptions::default() };
     assert!(read_documents_with("t", b"[1,2,3,4]", options).is_ok());
     let found = read_documents_with("t", b"[1,2,3,4,5]", options).unwrap_err();
     assert_eq!(found.iter().next().unwrap().rule, "yaml-nodes");

@@ -32,10 +32,7 @@ impl<'de> SeqAccess<'de> for Items<'_, '_, '_> {
         let Some((index, node)) = self.items.next() else {
             return Ok(None);
         };
-        let path = Path::Index {
-            parent: self.path,
-            index,
-        };
+        let path = Path::Index { parent: self.path, index };
         match read(self.context, node, path, seed) {
             Ok(value) => Ok(Some(value)),
             Err(fault) if self.recover => {
@@ -69,13 +66,7 @@ impl<'c, 'n, 'p> Entries<'c, 'n, 'p> {
         path: &'p Path<'p>,
         fields: Option<&'static [&'static str]>,
     ) -> Self {
-        Self {
-            context,
-            entries: mapping.entries.iter(),
-            path,
-            fields,
-            current: None,
-        }
+        Self { context, entries: mapping.entries.iter(), path, fields, current: None }
     }
 }
 
@@ -99,24 +90,14 @@ impl<'de> MapAccess<'de> for Entries<'_, '_, '_> {
         let Some(entry) = self.current.take() else {
             return Err(de::Error::custom("a value was asked for before its key"));
         };
-        let path = Path::Field {
-            parent: self.path,
-            name: &entry.key.text,
-        };
+        let path = Path::Field { parent: self.path, name: &entry.key.text };
         read(self.context, &entry.value, path, seed).map_err(|fault| fault.at(&entry.value, &path.named()))
     }
 }
 
 fn key_node(key: &Key) -> Node {
-    let scalar = Scalar {
-        text: Arc::clone(&key.text),
-        style: Style::Quoted,
-        tagged_text: true,
-    };
-    Node {
-        at: key.at,
-        value: Value::Scalar(scalar),
-    }
+    let scalar = Scalar { text: Arc::clone(&key.text), style: Style::Quoted, tagged_text: true };
+    Node { at: key.at, value: Value::Scalar(scalar) }
 }
 
 /// A key: text, a number that was written as a key, or a located one of these.
@@ -194,11 +175,7 @@ pub(super) struct LocatedParts<D> {
 
 impl<D> LocatedParts<D> {
     pub(super) fn new(at: Span, inner: D) -> Self {
-        Self {
-            at,
-            step: 0,
-            inner: Some(inner),
-        }
+        Self { at, step: 0, inner: Some(inner) }
     }
 }
 
@@ -235,11 +212,7 @@ impl<'de> EnumAccess<'de> for Variant<'_, '_, '_, '_> {
 impl Variant<'_, '_, '_, '_> {
     fn content(&self) -> Result<&Node, Fault> {
         self.content.ok_or_else(|| {
-            let message = format!(
-                "{} needs more than the word `{}`",
-                self.outer.path.named(),
-                self.word
-            );
+            let message = format!("{} needs more than the word `{}`", self.outer.path.named(), self.word);
             Fault::new("wrong-type", message).fix(format!("write it as a mapping: `{}: …`", self.word))
         })
     }
@@ -259,18 +232,12 @@ impl<'de> VariantAccess<'de> for Variant<'_, '_, '_, '_> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Fault> {
-        let path = Path::Field {
-            parent: &self.outer.path,
-            name: self.word,
-        };
+        let path = Path::Field { parent: &self.outer.path, name: self.word };
         read(self.outer.context, self.content()?, path, seed)
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Fault> {
-        let path = Path::Field {
-            parent: &self.outer.path,
-            name: self.word,
-        };
+        let path = Path::Field { parent: &self.outer.path, name: self.word };
         let inner = NodeDe::new(self.outer.context, self.content()?, path);
         serde::Deserializer::deserialize_tuple(inner, length, visitor)
     }
@@ -280,10 +247,7 @@ impl<'de> VariantAccess<'de> for Variant<'_, '_, '_, '_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let path = Path::Field {
-            parent: &self.outer.path,
-            name: self.word,
-        };
+        let path = Path::Field { parent: &self.outer.path, name: self.word };
         let inner = NodeDe::new(self.outer.context, self.content()?, path);
         serde::Deserializer::deserialize_struct(inner, "", fields, visitor)
     }

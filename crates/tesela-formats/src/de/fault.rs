@@ -89,13 +89,7 @@ impl Fault {
 
 /// "did you mean", and the list of what is allowed.
 pub(super) fn suggestion(word: &str, allowed: &[&str]) -> Option<String> {
-    let list = || {
-        allowed
-            .iter()
-            .map(|one| format!("`{one}`"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let list = || allowed.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
     if allowed.is_empty() {
         return None;
     }
@@ -127,17 +121,11 @@ impl de::Error for Fault {
     }
 
     fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(
-            "invalid-value",
-            format!("expected {expected}, found {unexpected}"),
-        )
+        Self::new("invalid-value", format!("expected {expected}, found {unexpected}"))
     }
 
     fn invalid_length(length: usize, expected: &dyn Expected) -> Self {
-        Self::new(
-            "wrong-type",
-            format!("expected {expected}, found {length} elements"),
-        )
+        Self::new("wrong-type", format!("expected {expected}, found {length} elements"))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {

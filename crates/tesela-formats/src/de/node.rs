@@ -32,17 +32,10 @@ impl<'c, 'n, 'p> NodeDe<'c, 'n, 'p> {
 
     /// "must be X, found Y", with what to do where that is plain.
     fn wrong(&self, wanted: &str) -> Fault {
-        let message = format!(
-            "{} must be {wanted}, found {}",
-            self.path.named(),
-            self.node.describe()
-        );
+        let message = format!("{} must be {wanted}, found {}", self.path.named(), self.node.describe());
         let mut fault = Fault::new("wrong-type", message);
         if let (Some(text), Some(resolved)) = (self.node.as_text(), self.resolved()) {
-            let quoted = self
-                .node
-                .as_scalar()
-                .is_some_and(|s| s.style != crate::tree::Style::Plain);
+            let quoted = self.node.as_scalar().is_some_and(|s| s.style != crate::tree::Style::Plain);
             if wanted == "text" && resolved != Resolved::Text {
                 fault = fault.fix(format!("put quotes around it: \"{}\"", shown(text)));
             } else if quoted && wanted.contains("number") && text.parse::<f64>().is_ok() {
@@ -86,23 +79,15 @@ impl<'c, 'n, 'p> NodeDe<'c, 'n, 'p> {
             return Ok(mapping);
         }
         let fault = self.wrong("a mapping");
-        Err(if fields.is_empty() {
-            fault
-        } else {
-            fault.fix(format!("fields: {}", fields.join(", ")))
-        })
+        Err(if fields.is_empty() { fault } else { fault.fix(format!("fields: {}", fields.join(", "))) })
     }
 
     fn visit_items<'de, V: Visitor<'de>>(self, visitor: V, recover: bool) -> Result<V::Value, Fault> {
         let Some(items) = self.node.as_sequence() else {
             return Err(self.wrong("a list"));
         };
-        let access = Items {
-            context: self.context,
-            items: items.iter().enumerate(),
-            path: &self.path,
-            recover,
-        };
+        let access =
+            Items { context: self.context, items: items.iter().enumerate(), path: &self.path, recover };
         visitor.visit_seq(access).map_err(|fault| self.place(fault))
     }
 
@@ -119,42 +104,25 @@ impl<'c, 'n, 'p> NodeDe<'c, 'n, 'p> {
                 Path::Root => String::new(),
                 path => format!(" in `{path}`"),
             };
-            let places: Vec<&str> = self
-                .context
-                .options
-                .places
-                .iter()
-                .filter(|p| p.field == key)
-                .map(|p| p.belongs)
-                .collect();
+            let places: Vec<&str> =
+                self.context.options.places.iter().filter(|p| p.field == key).map(|p| p.belongs).collect();
             let found = if places.is_empty() {
                 let found = Diagnostic::error(
                     self.context.file,
                     "unknown-field",
                     format!("unknown field `{shown_key}`{inside}"),
                 );
-                let absent = fields
-                    .iter()
-                    .copied()
-                    .filter(|field| mapping.get(field).is_none());
+                let absent = fields.iter().copied().filter(|field| mapping.get(field).is_none());
                 meant.extend(nearest(key, absent));
                 match suggestion(key, fields) {
                     Some(text) => found.fix(text),
                     None => found,
                 }
             } else {
-                let belongs = places
-                    .iter()
-                    .map(|p| format!("`{p}`"))
-                    .collect::<Vec<_>>()
-                    .join(" or ");
+                let belongs = places.iter().map(|p| format!("`{p}`")).collect::<Vec<_>>().join(" or ");
                 let message = format!(
                     "`{shown_key}` does not belong{}",
-                    if inside.is_empty() {
-                        " here".to_owned()
-                    } else {
-                        inside
-                    }
+                    if inside.is_empty() { " here".to_owned() } else { inside }
                 );
                 Diagnostic::error(self.context.file, "misplaced-field", message)
                     .fix(format!("move it under {belongs}"))
@@ -216,9 +184,7 @@ impl<'de> serde::Deserializer<'de> for NodeDe<'_, '_, '_> {
 
     fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let value = self.integer(0, i128::MAX - 1)?;
-        visitor
-            .visit_u128(value.unsigned_abs())
-            .map_err(|fault| self.place(fault))
+        visitor.visit_u128(value.unsigned_abs()).map_err(|fault| self.place(fault))
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -268,19 +234,11 @@ impl<'de> serde::Deserializer<'de> for NodeDe<'_, '_, '_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if self.node.is_null() {
-            visitor.visit_none()
-        } else {
-            visitor.visit_some(self)
-        }
+        if self.node.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if self.node.is_null() {
-            visitor.visit_unit()
-        } else {
-            Err(self.wrong("empty"))
-        }
+        if self.node.is_null() { visitor.visit_unit() } else { Err(self.wrong("empty")) }
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(
@@ -334,11 +292,7 @@ impl<'de> serde::Deserializer<'de> for NodeDe<'_, '_, '_> {
     ) -> Result<V::Value, Fault> {
         let mapping = self.mapping(fields)?;
         let refuse = self.context.options.unknown == Unknown::Refuse;
-        let meant = if refuse {
-            self.report_unknown(mapping, fields)
-        } else {
-            Vec::new()
-        };
+        let meant = if refuse { self.report_unknown(mapping, fields) } else { Vec::new() };
         let access = Entries::new(self.context, mapping, &self.path, Some(fields));
         visitor.visit_map(access).map_err(|fault| {
             let told = fault.missing().is_some_and(|field| meant.contains(&field));
@@ -360,38 +314,21 @@ impl<'de> serde::Deserializer<'de> for NodeDe<'_, '_, '_> {
                 (&*entry.key.text, entry.key.at, Some(&entry.value))
             }
             _ => {
-                let list = variants
-                    .iter()
-                    .map(|v| format!("`{v}`"))
-                    .collect::<Vec<_>>()
-                    .join(", ");
+                let list = variants.iter().map(|v| format!("`{v}`")).collect::<Vec<_>>().join(", ");
                 return Err(self.wrong(&format!("one of {list}")));
             }
         };
         if !variants.contains(&word) {
-            let field = self
-                .path
-                .field()
-                .map_or_else(String::new, |field| format!(" of `{field}`"));
+            let field = self.path.field().map_or_else(String::new, |field| format!(" of `{field}`"));
             let fault = Fault::new("unknown-value", format!("`{}` is no value{field}", shown(word)))
                 .value(shown(word));
             let fault = match suggestion(word, variants) {
                 Some(text) => fault.fix(text),
                 None => fault,
             };
-            return Err(fault.at(
-                &Node {
-                    at,
-                    value: self.node.value.clone(),
-                },
-                &self.path.named(),
-            ));
+            return Err(fault.at(&Node { at, value: self.node.value.clone() }, &self.path.named()));
         }
-        let variant = Variant {
-            outer: &self,
-            word,
-            content,
-        };
+        let variant = Variant { outer: &self, word, content };
         visitor.visit_enum(variant).map_err(|fault| self.place(fault))
     }
 

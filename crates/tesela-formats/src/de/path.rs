@@ -14,10 +14,7 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Field {
-                parent: Path::Root,
-                name,
-            } => f.write_str(name),
+            Self::Field { parent: Path::Root, name } => f.write_str(name),
             Self::Field { parent, name } => write!(f, "{parent}.{name}"),
             Self::Index { parent, index } => write!(f, "{parent}[{index}]"),
         }

@@ -118,12 +118,7 @@ fn mps_needs(walk: &mut Walk, config: &Config, mps: &Replicated, at: Span) {
         )),
         _ => {}
     }
-    if config
-        .flags
-        .mps_root
-        .as_ref()
-        .is_none_or(|root| root.value.is_empty())
-    {
+    if config.flags.mps_root.as_ref().is_none_or(|root| root.value.is_empty()) {
         walk.note(Note::new(
             at,
             "mps-without-root",
@@ -164,10 +159,7 @@ fn mps_needs(walk: &mut Walk, config: &Config, mps: &Replicated, at: Span) {
 }
 
 fn imex(walk: &mut Walk, imex: &Imex) {
-    if let Some(required) = imex
-        .required
-        .filter(|required| required.value && imex.channel_ids.is_empty())
-    {
+    if let Some(required) = imex.required.filter(|required| required.value && imex.channel_ids.is_empty()) {
         walk.note(Note::new(
             required.at,
             "imex-required-alone",

@@ -42,9 +42,7 @@ impl DeviceRef {
     /// True for `0:1`.
     #[must_use]
     pub fn is_mig_index(&self) -> bool {
-        self.0
-            .split_once(':')
-            .is_some_and(|(gpu, mig)| is_index(gpu) && is_index(mig))
+        self.0.split_once(':').is_some_and(|(gpu, mig)| is_index(gpu) && is_index(mig))
     }
 
     /// True for the three forms with a UUID.
@@ -87,8 +85,5 @@ fn is_uuid(text: &str) -> bool {
     }
     let groups: Vec<&str> = bare.split('-').collect();
     groups.len() == 5
-        && groups
-            .iter()
-            .zip([8, 4, 4, 4, 12])
-            .all(|(group, length)| group.len() == length && hex(group))
+        && groups.iter().zip([8, 4, 4, 4, 12]).all(|(group, length)| group.len() == length && hex(group))
 }

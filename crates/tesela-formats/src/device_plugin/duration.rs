@@ -40,13 +40,9 @@ impl GoDuration {
 
 /// One number with its unit, in nanoseconds, and what follows.
 fn part(text: &str) -> Option<(i128, &str)> {
-    let number_end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(number_end);
-    let unit_end = rest
-        .find(|c: char| c.is_ascii_digit() || c == '.')
-        .unwrap_or(rest.len());
+    let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
     let (unit, rest) = rest.split_at(unit_end);
     let scale: i128 = match unit {
         "ns" => 1,
@@ -107,9 +103,5 @@ fn decimal(value: u64, scale: u64) -> String {
     let digits = scale.ilog10() as usize;
     let fraction = format!("{:0digits$}", value % scale);
     let fraction = fraction.trim_end_matches('0');
-    if fraction.is_empty() {
-        (value / scale).to_string()
-    } else {
-        format!("{}.{fraction}", value / scale)
-    }
+    if fraction.is_empty() { (value / scale).to_string() } else { format!("{}.{fraction}", value / scale) }
 }

@@ -11,11 +11,8 @@ pub(super) struct Level {
     pub(super) case: Case,
 }
 
-pub(super) const ROOT: Level = Level {
-    path: "",
-    fields: &["version", "flags", "resources", "sharing", "imex"],
-    case: Case::Folded,
-};
+pub(super) const ROOT: Level =
+    Level { path: "", fields: &["version", "flags", "resources", "sharing", "imex"], case: Case::Folded };
 pub(super) const FLAGS: Level = Level {
     path: "flags",
     fields: &[
@@ -49,77 +46,35 @@ pub(super) const PLUGIN: Level = Level {
 };
 pub(super) const GFD: Level = Level {
     path: "flags.gfd",
-    fields: &[
-        "oneshot",
-        "noTimestamp",
-        "sleepInterval",
-        "outputFile",
-        "machineTypeFile",
-    ],
+    fields: &["oneshot", "noTimestamp", "sleepInterval", "outputFile", "machineTypeFile"],
     case: Case::Folded,
 };
-pub(super) const RESOURCES: Level = Level {
-    path: "resources",
-    fields: &["gpus", "mig"],
-    case: Case::Folded,
-};
-pub(super) const RESOURCE: Level = Level {
-    path: "resources.gpus[]",
-    fields: &["pattern", "name"],
-    case: Case::Exact,
-};
-pub(super) const SHARING: Level = Level {
-    path: "sharing",
-    fields: &["timeSlicing", "mps"],
-    case: Case::Folded,
-};
+pub(super) const RESOURCES: Level = Level { path: "resources", fields: &["gpus", "mig"], case: Case::Folded };
+pub(super) const RESOURCE: Level =
+    Level { path: "resources.gpus[]", fields: &["pattern", "name"], case: Case::Exact };
+pub(super) const SHARING: Level =
+    Level { path: "sharing", fields: &["timeSlicing", "mps"], case: Case::Folded };
 const REPLICATED_FIELDS: &[&str] = &["renameByDefault", "failRequestsGreaterThanOne", "resources"];
-pub(super) const TIME_SLICING: Level = Level {
-    path: "sharing.timeSlicing",
-    fields: REPLICATED_FIELDS,
-    case: Case::Exact,
-};
-pub(super) const MPS: Level = Level {
-    path: "sharing.mps",
-    fields: REPLICATED_FIELDS,
-    case: Case::Exact,
-};
+pub(super) const TIME_SLICING: Level =
+    Level { path: "sharing.timeSlicing", fields: REPLICATED_FIELDS, case: Case::Exact };
+pub(super) const MPS: Level = Level { path: "sharing.mps", fields: REPLICATED_FIELDS, case: Case::Exact };
 pub(super) const ENTRY: Level = Level {
     path: "sharing.timeSlicing.resources[]",
     fields: &["name", "rename", "devices", "replicas"],
     case: Case::Exact,
 };
-pub(super) const IMEX: Level = Level {
-    path: "imex",
-    fields: &["channelIDs", "required"],
-    case: Case::Folded,
-};
+pub(super) const IMEX: Level =
+    Level { path: "imex", fields: &["channelIDs", "required"], case: Case::Folded };
 
 /// Every level, for "it belongs under". The first that has a field is its home.
-const LEVELS: [&Level; 10] = [
-    &ROOT,
-    &FLAGS,
-    &PLUGIN,
-    &GFD,
-    &SHARING,
-    &TIME_SLICING,
-    &MPS,
-    &ENTRY,
-    &IMEX,
-    &RESOURCE,
-];
+const LEVELS: [&Level; 10] =
+    [&ROOT, &FLAGS, &PLUGIN, &GFD, &SHARING, &TIME_SLICING, &MPS, &ENTRY, &IMEX, &RESOURCE];
 
 /// Fields that can stand in a file of theirs but have an environment variable or flag alone, and what
 /// else people write.
 const NO_FIELD: &[(&str, &str)] = &[
-    (
-        "kubeletSocket",
-        "it is set by `--kubelet-socket` or KUBELET_SOCKET alone",
-    ),
-    (
-        "cdiFeatureFlags",
-        "it is set by `--cdi-feature-flags` or CDI_FEATURE_FLAGS alone",
-    ),
+    ("kubeletSocket", "it is set by `--kubelet-socket` or KUBELET_SOCKET alone"),
+    ("cdiFeatureFlags", "it is set by `--cdi-feature-flags` or CDI_FEATURE_FLAGS alone"),
     ("nodeName", "it is set by `--node-name` or NODE_NAME alone"),
 ];
 
@@ -146,11 +101,8 @@ pub(super) fn check(walk: &mut Walk, mapping: &Mapping, level: &Level) {
 }
 
 fn unknown(key: &str, level: &Level, at: crate::source::Span) -> Note {
-    let here = if level.path.is_empty() {
-        "at the top level".to_owned()
-    } else {
-        format!("under `{}`", level.path)
-    };
+    let here =
+        if level.path.is_empty() { "at the top level".to_owned() } else { format!("under `{}`", level.path) };
     let homes: Vec<&str> = LEVELS
         .iter()
         .filter(|other| other.path != level.path && other.fields.contains(&key))
@@ -167,13 +119,7 @@ fn unknown(key: &str, level: &Level, at: crate::source::Span) -> Note {
     }
     let homes: Vec<String> = homes
         .iter()
-        .map(|home| {
-            if home.is_empty() {
-                "the top level".to_owned()
-            } else {
-                format!("`{home}`")
-            }
-        })
+        .map(|home| if home.is_empty() { "the top level".to_owned() } else { format!("`{home}`") })
         .collect();
     Note::new(
         at,
@@ -187,20 +133,10 @@ fn unknown(key: &str, level: &Level, at: crate::source::Span) -> Note {
 /// Whether a top-level key tells that a file is meant for the device plugin: a field of the top level
 /// (the version alone tells nothing), a near misspelling of one, or a field that only a deeper level has.
 pub(crate) fn is_telling(key: &str) -> bool {
-    const COMMON: [&str; 8] = [
-        "version",
-        "name",
-        "resources",
-        "rename",
-        "devices",
-        "replicas",
-        "pattern",
-        "required",
-    ];
+    const COMMON: [&str; 8] =
+        ["version", "name", "resources", "rename", "devices", "replicas", "pattern", "required"];
     let top = ["flags", "sharing", "imex"];
     top.iter().any(|field| field.eq_ignore_ascii_case(key))
         || nearest(key, top).is_some()
-        || LEVELS
-            .iter()
-            .any(|level| level.fields.contains(&key) && !COMMON.contains(&key))
+        || LEVELS.iter().any(|level| level.fields.contains(&key) && !COMMON.contains(&key))
 }

@@ -49,8 +49,7 @@ impl<'n> Fields<'_, 'n> {
         let value = from(&text.value);
         if value.is_none() {
             let what = self.path(name);
-            self.walk
-                .note(unknown_word(text.at, rule, &what, &text.value, words));
+            self.walk.note(unknown_word(text.at, rule, &what, &text.value, words));
         }
         value.map(|value| Located::new(value, text.at))
     }
@@ -71,11 +70,7 @@ pub(super) fn flags(walk: &mut Walk, node: &Node) -> Flags {
         return Flags::default();
     };
     check(walk, mapping, &FLAGS);
-    let mut it = Fields {
-        walk,
-        mapping,
-        level: &FLAGS,
-    };
+    let mut it = Fields { walk, mapping, level: &FLAGS };
     let flags = Flags {
         mig_strategy: it.word(
             "migStrategy",
@@ -110,16 +105,10 @@ fn plugin(walk: &mut Walk, node: &Node) -> Option<PluginFlags> {
     }
     let mapping = walk.mapping(node, "`flags.plugin`")?;
     check(walk, mapping, &PLUGIN);
-    let mut it = Fields {
-        walk,
-        mapping,
-        level: &PLUGIN,
-    };
+    let mut it = Fields { walk, mapping, level: &PLUGIN };
     Some(PluginFlags {
         pass_device_specs: it.boolean("passDeviceSpecs"),
-        device_list_strategy: it
-            .node("deviceListStrategy")
-            .and_then(|node| list_strategy(it.walk, node)),
+        device_list_strategy: it.node("deviceListStrategy").and_then(|node| list_strategy(it.walk, node)),
         device_id_strategy: it.word(
             "deviceIDStrategy",
             "device-id-strategy-unknown",
@@ -181,17 +170,11 @@ fn gfd(walk: &mut Walk, node: &Node) -> Option<GfdFlags> {
     }
     let mapping = walk.mapping(node, "`flags.gfd`")?;
     check(walk, mapping, &GFD);
-    let mut it = Fields {
-        walk,
-        mapping,
-        level: &GFD,
-    };
+    let mut it = Fields { walk, mapping, level: &GFD };
     Some(GfdFlags {
         oneshot: it.boolean("oneshot"),
         no_timestamp: it.boolean("noTimestamp"),
-        sleep_interval: it
-            .node("sleepInterval")
-            .and_then(|node| sleep_interval(it.walk, node)),
+        sleep_interval: it.node("sleepInterval").and_then(|node| sleep_interval(it.walk, node)),
         output_file: it.text("outputFile"),
         machine_type_file: it.text("machineTypeFile"),
     })
@@ -261,11 +244,7 @@ fn contradictions(walk: &mut Walk, flags: &Flags) {
             .value("vfio"),
         );
     }
-    let Some(lists) = flags
-        .plugin
-        .as_ref()
-        .and_then(|plugin| plugin.device_list_strategy.as_ref())
-    else {
+    let Some(lists) = flags.plugin.as_ref().and_then(|plugin| plugin.device_list_strategy.as_ref()) else {
         return;
     };
     let has = |one: ListStrategy| lists.value.contains(&one);

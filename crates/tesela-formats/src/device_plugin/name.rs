@@ -47,14 +47,10 @@ impl ResourceName {
             return Err(ResourceNameError::TooLong { full });
         }
         if short.contains('/') {
-            return Err(ResourceNameError::ForeignPrefix {
-                text: text.to_owned(),
-            });
+            return Err(ResourceNameError::ForeignPrefix { text: text.to_owned() });
         }
         if !is_subdomain(short) {
-            return Err(ResourceNameError::Characters {
-                text: text.to_owned(),
-            });
+            return Err(ResourceNameError::Characters { text: text.to_owned() });
         }
         Ok(Self(full))
     }

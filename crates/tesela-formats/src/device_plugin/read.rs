@@ -19,10 +19,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Reading<Config>, Diagnostics> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Reading::new(Config::default(), Walk::default()));
     }
-    let options = ReadOptions {
-        duplicates: Duplicates::Keep,
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions { duplicates: Duplicates::Keep, ..ReadOptions::default() };
     let trees = match read_documents_with(name, bytes, options) {
         Ok(trees) => trees,
         Err(found) if found.iter().all(|d| d.rule == "empty-input") => {
@@ -34,9 +31,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Reading<Config>, Diagnostics> {
         Some(tree) => read_node(tree),
         None => Reading::new(Config::default(), Walk::default()),
     };
-    reading
-        .notes
-        .extend(trees.get(1).map(|second| ignored_document(second.root.at)));
+    reading.notes.extend(trees.get(1).map(|second| ignored_document(second.root.at)));
     Ok(reading)
 }
 
@@ -97,14 +92,8 @@ fn version(walk: &mut Walk, root: Span, node: Option<&Node>) {
         Some(text) if !text.value.is_empty() => {
             let message = format!("the only version is `v1`, found `{}`", text.value);
             walk.note(
-                Note::new(
-                    text.at,
-                    "version-unknown",
-                    Effect::Refused,
-                    message,
-                    "write `version: v1`",
-                )
-                .value(&text.value),
+                Note::new(text.at, "version-unknown", Effect::Refused, message, "write `version: v1`")
+                    .value(&text.value),
             );
         }
         _ if node.is_some_and(|node| !node.is_null() && node.as_scalar().is_none()) => {}
@@ -197,10 +186,7 @@ fn imex(walk: &mut Walk, node: &Node) -> Imex {
     let only_zero = matches!(imex.channel_ids.as_slice(), [] | [Located { value: 0, .. }]);
     if !only_zero {
         let ids: Vec<String> = imex.channel_ids.iter().map(ToString::to_string).collect();
-        let message = format!(
-            "`imex.channelIDs` is [{}]; only [] and [0] are allowed",
-            ids.join(", ")
-        );
+        let message = format!("`imex.channelIDs` is [{}]; only [] and [0] are allowed", ids.join(", "));
         walk.note(Note::new(
             list.at,
             "imex-channel-ids",

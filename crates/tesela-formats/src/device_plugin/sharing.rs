@@ -70,11 +70,7 @@ fn replicated(walk: &mut Walk, node: &Node, level: &'static Level) -> Option<Rep
             }
         }
     }
-    Some(Replicated {
-        rename_by_default,
-        fail_requests_greater_than_one,
-        resources,
-    })
+    Some(Replicated { rename_by_default, fail_requests_greater_than_one, resources })
 }
 
 fn entry(walk: &mut Walk, node: &Node, path: &str) -> Option<ReplicatedResource> {
@@ -123,12 +119,7 @@ fn entry(walk: &mut Walk, node: &Node, path: &str) -> Option<ReplicatedResource>
         );
         Some(name)
     });
-    Some(ReplicatedResource {
-        name: name?,
-        rename,
-        devices: devices?,
-        replicas: replicas?,
-    })
+    Some(ReplicatedResource { name: name?, rename, devices: devices?, replicas: replicas? })
 }
 
 /// Reads a resource name by the plugin's rules.
@@ -167,10 +158,7 @@ fn replicas(walk: &mut Walk, node: &Node, what: &str) -> Option<Located<u32>> {
         return None;
     }
     // What does not fit 32 bits is far beyond any device; the count is kept at the limit.
-    Some(Located::new(
-        u32::try_from(value.value).unwrap_or(u32::MAX),
-        node.at,
-    ))
+    Some(Located::new(u32::try_from(value.value).unwrap_or(u32::MAX), node.at))
 }
 
 fn devices(walk: &mut Walk, node: &Node, what: &str) -> Option<Located<Devices>> {
@@ -212,11 +200,7 @@ fn devices_of(node: &Node) -> Result<Devices, String> {
         };
     }
     if let Some(count) = is_integer(node) {
-        return if count > 0 {
-            Ok(Devices::Count(count))
-        } else {
-            Err(format!("a count of {count}"))
-        };
+        return if count > 0 { Ok(Devices::Count(count)) } else { Err(format!("a count of {count}")) };
     }
     let Some(items) = node.as_sequence() else {
         return Err(format!("found {}", node.describe()));

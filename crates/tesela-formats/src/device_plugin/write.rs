@@ -68,16 +68,9 @@ impl Flags {
             key("gdsEnabled", boolean(self.gds_enabled)),
             key("mofedEnabled", boolean(self.mofed_enabled)),
             key("useNodeFeatureAPI", boolean(self.use_node_feature_api)),
-            key(
-                "deviceDiscoveryStrategy",
-                word(self.device_discovery_strategy.map(|s| s.value.word())),
-            ),
+            key("deviceDiscoveryStrategy", word(self.device_discovery_strategy.map(|s| s.value.word()))),
         ]);
-        out.extend(
-            self.plugin
-                .as_ref()
-                .map(|plugin| key("plugin", Out::Map(plugin.out()))),
-        );
+        out.extend(self.plugin.as_ref().map(|plugin| key("plugin", Out::Map(plugin.out()))));
         out.extend(self.gfd.as_ref().map(|gfd| key("gfd", Out::Map(gfd.out()))));
         out
     }
@@ -86,20 +79,12 @@ impl Flags {
 impl PluginFlags {
     fn out(&self) -> Vec<(String, Out)> {
         let list = self.device_list_strategy.as_ref().map_or(Out::Null, |list| {
-            Out::Flow(
-                list.value
-                    .iter()
-                    .map(|strategy| Out::text(strategy.word()))
-                    .collect(),
-            )
+            Out::Flow(list.value.iter().map(|strategy| Out::text(strategy.word())).collect())
         });
         vec![
             key("passDeviceSpecs", boolean(self.pass_device_specs)),
             key("deviceListStrategy", list),
-            key(
-                "deviceIDStrategy",
-                word(self.device_id_strategy.map(|s| s.value.word())),
-            ),
+            key("deviceIDStrategy", word(self.device_id_strategy.map(|s| s.value.word()))),
             key("cdiAnnotationPrefix", text(self.cdi_annotation_prefix.as_ref())),
             key("nvidiaCTKPath", text(self.nvidia_ctk_path.as_ref())),
             key("containerDriverRoot", text(self.container_driver_root.as_ref())),
@@ -113,9 +98,7 @@ impl PluginFlags {
 
 impl GfdFlags {
     fn out(&self) -> Vec<(String, Out)> {
-        let sleep = self
-            .sleep_interval
-            .map_or(Out::Null, |sleep| Out::text(sleep.value.to_string()));
+        let sleep = self.sleep_interval.map_or(Out::Null, |sleep| Out::text(sleep.value.to_string()));
         vec![
             key("oneshot", boolean(self.oneshot)),
             key("noTimestamp", boolean(self.no_timestamp)),
@@ -138,22 +121,14 @@ impl Sharing {
 impl Replicated {
     fn out(&self) -> Vec<(String, Out)> {
         let mut out = Vec::new();
-        out.extend(
-            self.rename_by_default
-                .map(|value| key("renameByDefault", Out::Bool(value.value))),
-        );
+        out.extend(self.rename_by_default.map(|value| key("renameByDefault", Out::Bool(value.value))));
         out.extend(
             self.fail_requests_greater_than_one
                 .map(|value| key("failRequestsGreaterThanOne", Out::Bool(value.value))),
         );
         let resources = self.resources.iter().map(|resource| {
             let mut entry = vec![key("name", Out::text(resource.name.value.as_str()))];
-            entry.extend(
-                resource
-                    .rename
-                    .as_ref()
-                    .map(|name| key("rename", Out::text(name.value.as_str()))),
-            );
+            entry.extend(resource.rename.as_ref().map(|name| key("rename", Out::text(name.value.as_str()))));
             match &resource.devices.value {
                 Devices::All => {}
                 Devices::Count(count) => entry.push(key("devices", Out::Int((*count).into()))),
@@ -174,17 +149,10 @@ impl Imex {
     fn out(&self) -> Vec<(String, Out)> {
         let mut out = Vec::new();
         if !self.channel_ids.is_empty() {
-            let ids = self
-                .channel_ids
-                .iter()
-                .map(|id| Out::Int(id.value.into()))
-                .collect();
+            let ids = self.channel_ids.iter().map(|id| Out::Int(id.value.into())).collect();
             out.push(key("channelIDs", Out::Flow(ids)));
         }
-        out.extend(
-            self.required
-                .map(|required| key("required", Out::Bool(required.value))),
-        );
+        out.extend(self.required.map(|required| key("required", Out::Bool(required.value))));
         out
     }
 }

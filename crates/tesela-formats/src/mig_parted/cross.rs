@@ -56,10 +56,7 @@ fn filters(walk: &mut Walk, entry: &Entry) {
             ),
             Some(id) if id.vendor() != NVIDIA => (
                 "filter-vendor",
-                format!(
-                    "`{}` does not end in NVIDIA's vendor id 10DE, so it matches no GPU",
-                    filter.value
-                ),
+                format!("`{}` does not end in NVIDIA's vendor id 10DE, so it matches no GPU", filter.value),
             ),
             Some(_) => continue,
         };
@@ -75,25 +72,13 @@ fn indexes(walk: &mut Walk, entry: &Entry) {
     let at = entry.devices.at;
     if list.is_empty() {
         let message = "`devices: []` names no GPU, so the entry does nothing";
-        walk.note(Note::new(
-            at,
-            "devices-none",
-            Effect::Inert,
-            message,
-            "write `all`, or indexes",
-        ));
+        walk.note(Note::new(at, "devices-none", Effect::Inert, message, "write `all`, or indexes"));
     }
     let mut seen = BTreeSet::new();
     for index in list {
         if *index < 0 {
             let message = format!("no GPU has the index {index}; mig-parted does not say so");
-            let note = Note::new(
-                at,
-                "devices-negative",
-                Effect::Inert,
-                message,
-                "indexes begin at 0",
-            );
+            let note = Note::new(at, "devices-negative", Effect::Inert, message, "indexes begin at 0");
             walk.note(note.value(index.to_string()));
         } else if !seen.insert(*index) {
             let message = format!("the index {index} stands twice");
@@ -129,11 +114,7 @@ fn zero_counts(walk: &mut Walk, counts: &[Count]) {
 /// Whether some GPU can match both entries.
 fn meet(a: &Entry, b: &Entry) -> bool {
     let set = |entry: &Entry| -> Vec<DeviceFilter> {
-        entry
-            .filter
-            .iter()
-            .filter_map(|filter| DeviceFilter::parse(&filter.value))
-            .collect()
+        entry.filter.iter().filter_map(|filter| DeviceFilter::parse(&filter.value)).collect()
     };
     let open = |entry: &Entry| entry.filter.iter().all(|filter| filter.value.is_empty());
     let kinds = open(a)
@@ -174,11 +155,7 @@ fn overlaps(walk: &mut Walk, label: &Label) {
 
 /// A label counts as applied only when every GPU of the node is matched.
 fn coverage(walk: &mut Walk, label: &Label) {
-    if label
-        .entries
-        .iter()
-        .any(|entry| entry.devices.value == Devices::All)
-    {
+    if label.entries.iter().any(|entry| entry.devices.value == Devices::All) {
         return;
     }
     let named: BTreeSet<i64> = label
@@ -194,10 +171,7 @@ fn coverage(walk: &mut Walk, label: &Label) {
         .collect();
     let Some(last) = named.last().copied() else { return };
     let name = &label.name.value;
-    let gap = (0..)
-        .zip(&named)
-        .find(|(wanted, index)| wanted != *index)
-        .map(|(wanted, _): (i64, _)| wanted);
+    let gap = (0..).zip(&named).find(|(wanted, index)| wanted != *index).map(|(wanted, _): (i64, _)| wanted);
     let Located { at, .. } = label.name;
     let note = match gap {
         Some(missing) => Note::new(

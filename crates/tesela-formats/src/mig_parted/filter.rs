@@ -21,10 +21,7 @@ impl DeviceFilter {
             Some((device, subsystem)) => (device, Some(number(subsystem)?)),
             None => (text, None),
         };
-        Some(Self {
-            device: number(device)?,
-            subsystem,
-        })
+        Some(Self { device: number(device)?, subsystem })
     }
 
     /// The vendor id; NVIDIA's is 0x10DE.

@@ -17,10 +17,7 @@ const ENTRY: &[&str] = &["device-filter", "devices", "mig-enabled", "mig-devices
 /// # Errors
 /// When the bytes are empty or no YAML at all; mig-parted refuses both.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Reading<Config>, Diagnostics> {
-    let options = ReadOptions {
-        duplicates: Duplicates::Keep,
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions { duplicates: Duplicates::Keep, ..ReadOptions::default() };
     let trees = read_documents_with(name, bytes, options)?;
     let mut trees = trees.iter();
     let mut reading = match trees.next() {
@@ -28,11 +25,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Reading<Config>, Diagnostics> {
         // `read_documents_with` answers at least one document.
         None => Reading::new(Config::default(), Walk::default()),
     };
-    reading.notes.extend(
-        trees
-            .next()
-            .map(|second| device_plugin::ignored_document(second.root.at)),
-    );
+    reading.notes.extend(trees.next().map(|second| device_plugin::ignored_document(second.root.at)));
     Ok(reading)
 }
 
@@ -70,13 +63,7 @@ fn config(walk: &mut Walk, root: &Node) -> Option<Config> {
         return None;
     }
     let labels = walk.mapping(node, "`mig-configs`")?;
-    Some(Config {
-        labels: labels
-            .entries
-            .iter()
-            .filter_map(|entry| label(walk, entry))
-            .collect(),
-    })
+    Some(Config { labels: labels.entries.iter().filter_map(|entry| label(walk, entry)).collect() })
 }
 
 fn version(walk: &mut Walk, root: &Node, mapping: &Mapping) {
@@ -84,10 +71,7 @@ fn version(walk: &mut Walk, root: &Node, mapping: &Mapping) {
     match mapping.get("version") {
         None => walk.refuse(root.at, "version-missing", "`version` is missing", FIX),
         Some(node) => {
-            if let Some(text) = walk
-                .strict_text(node, "`version`")
-                .filter(|text| text.value != "v1")
-            {
+            if let Some(text) = walk.strict_text(node, "`version`").filter(|text| text.value != "v1") {
                 let message = format!("the only version is `v1`, found `{}`", text.value);
                 walk.note(
                     Note::new(node.at, "version-unknown", Effect::Refused, message, FIX).value(&text.value),
@@ -103,15 +87,9 @@ fn unknown_keys(walk: &mut Walk, mapping: &Mapping, known: &[&str], place: &str)
         if known.contains(&key) {
             continue;
         }
-        let elsewhere = [TOP, ENTRY]
-            .iter()
-            .any(|fields| *fields != known && fields.contains(&key));
+        let elsewhere = [TOP, ENTRY].iter().any(|fields| *fields != known && fields.contains(&key));
         let (rule, fix) = if elsewhere && nearest(key, known.iter().copied()).is_none() {
-            let home = if TOP.contains(&key) {
-                "the top level"
-            } else {
-                "an entry of a label"
-            };
+            let home = if TOP.contains(&key) { "the top level" } else { "an entry of a label" };
             ("misplaced-field", format!("move it to {home}"))
         } else {
             ("unknown-field", did_you_mean(key, known))
@@ -126,27 +104,17 @@ fn label(walk: &mut Walk, entry: &crate::tree::Entry) -> Option<Label> {
     let items = walk.list(&entry.value, &format!("the label `{name}`"))?;
     if items.is_empty() {
         let fix = "add at least one entry with `devices` and `mig-enabled`, or remove the label";
-        walk.refuse(
-            entry.key.at,
-            "label-empty",
-            format!("the label `{name}` has no entry"),
-            fix,
-        );
+        walk.refuse(entry.key.at, "label-empty", format!("the label `{name}` has no entry"), fix);
         return None;
     }
-    let entries = items
-        .iter()
-        .filter_map(|item| entry_of(walk, item, &name.value))
-        .collect();
+    let entries = items.iter().filter_map(|item| entry_of(walk, item, &name.value)).collect();
     Some(Label { name, entries })
 }
 
 fn entry_of(walk: &mut Walk, node: &Node, label: &str) -> Option<Entry> {
     let mapping = walk.mapping(node, &format!("an entry of `{label}`"))?;
     unknown_keys(walk, mapping, ENTRY, &format!("in an entry of `{label}`"));
-    let filter = mapping
-        .get("device-filter")
-        .map_or(Some(Vec::new()), |node| filter(walk, node));
+    let filter = mapping.get("device-filter").map_or(Some(Vec::new()), |node| filter(walk, node));
     let devices = match mapping.get("devices") {
         Some(node) => devices(walk, node),
         None => {
@@ -172,18 +140,9 @@ fn entry_of(walk: &mut Walk, node: &Node, label: &str) -> Option<Entry> {
     let enabled = mig_enabled?;
     if enabled.value && mig_devices.is_none() {
         let fix = "add `mig-devices: {}` for MIG without instances, or profiles with counts";
-        walk.refuse(
-            enabled.at,
-            "mig-devices-missing",
-            "`mig-enabled: true` needs `mig-devices`",
-            fix,
-        );
+        walk.refuse(enabled.at, "mig-devices-missing", "`mig-enabled: true` needs `mig-devices`", fix);
     }
-    if let Some(first) = mig_devices
-        .as_ref()
-        .and_then(|list| list.first())
-        .filter(|_| !enabled.value)
-    {
+    if let Some(first) = mig_devices.as_ref().and_then(|list| list.first()).filter(|_| !enabled.value) {
         walk.refuse(
             first.profile.at,
             "mig-devices-while-disabled",
@@ -191,12 +150,7 @@ fn entry_of(walk: &mut Walk, node: &Node, label: &str) -> Option<Entry> {
             "remove `mig-devices`, or set `mig-enabled: true`",
         );
     }
-    Some(Entry {
-        filter: filter?,
-        devices: devices?,
-        mig_enabled: enabled,
-        mig_devices,
-    })
+    Some(Entry { filter: filter?, devices: devices?, mig_enabled: enabled, mig_devices })
 }
 
 /// One text or a list of texts. A bare `0x233010DE` is a number to YAML and refused.
@@ -220,10 +174,7 @@ fn filter(walk: &mut Walk, node: &Node) -> Option<Vec<Located<String>>> {
         } else {
             "write a text such as \"0x233010DE\", or a list of such texts".to_owned()
         };
-        let message = format!(
-            "`device-filter` must be text or a list of texts, found {}",
-            item.describe()
-        );
+        let message = format!("`device-filter` must be text or a list of texts, found {}", item.describe());
         walk.note(Note::new(item.at, "filter-invalid", Effect::Refused, message, fix).value(text));
         return None;
     }
@@ -240,19 +191,13 @@ fn devices(walk: &mut Walk, node: &Node) -> Option<Located<Devices>> {
     if let Some(text) = is_text(node) {
         return match text {
             "all" => Some(Located::new(Devices::All, node.at)),
-            word => refuse(
-                node,
-                format!("the only word for `devices` is `all`, found `{word}`"),
-            ),
+            word => refuse(node, format!("the only word for `devices` is `all`, found `{word}`")),
         };
     }
     let Some(items) = node.as_sequence() else {
         return refuse(
             node,
-            format!(
-                "`devices` must be `all` or a list of indexes, found {}",
-                node.describe()
-            ),
+            format!("`devices` must be `all` or a list of indexes, found {}", node.describe()),
         );
     };
     let mut indexes = Vec::new();
@@ -280,14 +225,8 @@ fn counts(walk: &mut Walk, node: &Node) -> Option<Vec<Count>> {
         if let Err(error) = &profile {
             let fix = "write a name as nvidia-smi mig -lgip prints it, such as 1g.10gb or 1g.10gb+me";
             walk.note(
-                Note::new(
-                    entry.key.at,
-                    "profile-invalid",
-                    Effect::Refused,
-                    error.to_string(),
-                    fix,
-                )
-                .value(name),
+                Note::new(entry.key.at, "profile-invalid", Effect::Refused, error.to_string(), fix)
+                    .value(name),
             );
         }
         // Null is 0 in Go.
@@ -300,13 +239,8 @@ fn counts(walk: &mut Walk, node: &Node) -> Option<Vec<Count>> {
         positive |= count.value > 0;
         if count.value < 0 {
             let message = format!("the count of `{name}` is {}", count.value);
-            let note = Note::new(
-                count.at,
-                "count-negative",
-                Effect::Refused,
-                message,
-                "write how many instances",
-            );
+            let note =
+                Note::new(count.at, "count-negative", Effect::Refused, message, "write how many instances");
             walk.note(note.value(count.value.to_string()));
             continue;
         }
@@ -319,12 +253,7 @@ fn counts(walk: &mut Walk, node: &Node) -> Option<Vec<Count>> {
     }
     if !positive && !mapping.entries.is_empty() {
         let fix = "write `mig-devices: {}` for MIG without instances, or a count above 0";
-        walk.refuse(
-            node.at,
-            "counts-all-zero",
-            "every count in `mig-devices` is 0",
-            fix,
-        );
+        walk.refuse(node.at, "counts-all-zero", "every count in `mig-devices` is 0", fix);
     }
     Some(counts)
 }

@@ -37,12 +37,9 @@ impl Entry {
         out.push(("devices".to_owned(), devices));
         out.push(("mig-enabled".to_owned(), Out::Bool(self.mig_enabled.value)));
         if let Some(counts) = &self.mig_devices {
-            let counts = counts.iter().map(|count| {
-                (
-                    count.profile.value.to_string(),
-                    Out::Int(count.count.value.into()),
-                )
-            });
+            let counts = counts
+                .iter()
+                .map(|count| (count.profile.value.to_string(), Out::Int(count.count.value.into())));
             out.push(("mig-devices".to_owned(), Out::Map(counts.collect())));
         }
         Out::Map(out)

@@ -18,22 +18,15 @@ pub struct Budget {
 impl Default for Budget {
     /// 16 MiB, 64 levels, 1,000,000 nodes.
     fn default() -> Self {
-        Self {
-            bytes: 16 << 20,
-            depth: 64,
-            nodes: 1_000_000,
-        }
+        Self { bytes: 16 << 20, depth: 64, nodes: 1_000_000 }
     }
 }
 
 /// The bytes as text.
 pub(super) fn text_of<'b>(name: &str, bytes: &'b [u8], budget: Budget) -> Result<&'b str, Diagnostics> {
     if bytes.len() > budget.bytes {
-        let message = format!(
-            "the text has {} bytes; at most {} are read",
-            bytes.len(),
-            shown_bytes(budget.bytes)
-        );
+        let message =
+            format!("the text has {} bytes; at most {} are read", bytes.len(), shown_bytes(budget.bytes));
         return Err(Diagnostic::error(name, "input-size", message)
             .fix("split it into several files; kubectl's JSON has no such limit")
             .into());
@@ -50,11 +43,9 @@ pub(super) fn text_of<'b>(name: &str, bytes: &'b [u8], budget: Budget) -> Result
                 .into());
         }
         Kind::Binary => {
-            return Err(
-                Diagnostic::error(name, "not-text", "this is binary data, neither YAML nor JSON")
-                    .fix("if it is compressed, unpack it first")
-                    .into(),
-            );
+            return Err(Diagnostic::error(name, "not-text", "this is binary data, neither YAML nor JSON")
+                .fix("if it is compressed, unpack it first")
+                .into());
         }
         _ => {}
     }
@@ -66,10 +57,7 @@ fn not_utf8(name: &str, bytes: &[u8], offset: usize) -> Diagnostic {
     let before = std::str::from_utf8(&bytes[..offset]).unwrap_or_default();
     let at = end_of(before);
     let byte = bytes.get(offset).copied().unwrap_or_default();
-    let message = format!(
-        "byte {offset} (0x{byte:02X}) on line {} is not valid UTF-8",
-        at.line
-    );
+    let message = format!("byte {offset} (0x{byte:02X}) on line {} is not valid UTF-8", at.line);
     Diagnostic::error(name, "invalid-utf8", message)
         .at(at)
         .value(format!("0x{byte:02X}"))

@@ -82,19 +82,14 @@ pub(super) fn documents(name: &str, text: &str, options: ReadOptions) -> Result<
             let open: Vec<(Span, &str)> = builder.stack.iter().map(Frame::opened).collect();
             Diagnostics::from(from_scan_error(name, text, &options, &error, &open))
         })?;
-        let at = options
-            .offset
-            .lift(Span::new(clip(span.start.line()), clip(span.start.col() + 1)));
+        let at = options.offset.lift(Span::new(clip(span.start.line()), clip(span.start.col() + 1)));
         let written = span.start.index() < span.end.index();
         if let Some(tree) = builder.take(event, at, written)? {
             trees.push(tree);
         }
     }
-    let repeated: Vec<Diagnostic> = trees
-        .iter()
-        .flat_map(|tree| &tree.duplicates)
-        .map(|twice| repeated_key(name, twice))
-        .collect();
+    let repeated: Vec<Diagnostic> =
+        trees.iter().flat_map(|tree| &tree.duplicates).map(|twice| repeated_key(name, twice)).collect();
     if options.duplicates == Duplicates::Refuse && !repeated.is_empty() {
         return Err(Diagnostics::new(repeated));
     }
@@ -147,18 +142,8 @@ impl Builder<'_> {
                 }
                 let scalar = self.scalar(&text, style, tag.as_deref(), at)?;
                 self.count(1, at)?;
-                let node = Node {
-                    at,
-                    value: Value::Scalar(scalar),
-                };
-                self.finish(
-                    Built {
-                        node,
-                        nodes: 1,
-                        height: 0,
-                    },
-                    anchor,
-                )?;
+                let node = Node { at, value: Value::Scalar(scalar) };
+                self.finish(Built { node, nodes: 1, height: 0 }, anchor)?;
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.check_tag(tag.as_deref(), "seq", at)?;
@@ -181,23 +166,13 @@ impl Builder<'_> {
                 };
                 self.count(built.nodes, at)?;
                 self.check_depth(self.stack.len() + built.height, at)?;
-                self.finish(
-                    Built {
-                        node: Node { at, ..built.node },
-                        ..built
-                    },
-                    0,
-                )?;
+                self.finish(Built { node: Node { at, ..built.node }, ..built }, 0)?;
             }
             Event::DocumentEnd => {
                 let duplicates = std::mem::take(&mut self.duplicates);
                 self.anchors.clear();
                 let root = self.root.take().filter(|root| !root.is_empty_scalar());
-                return Ok(root.map(|root| Tree {
-                    file: Arc::clone(&self.file),
-                    root,
-                    duplicates,
-                }));
+                return Ok(root.map(|root| Tree { file: Arc::clone(&self.file), root, duplicates }));
             }
             _ => {}
         }
@@ -235,13 +210,7 @@ impl Builder<'_> {
         }
         self.count(1, at)?;
         self.check_depth(self.stack.len() + 1, at)?;
-        self.stack.push(Frame {
-            at,
-            anchor,
-            nodes: 1,
-            height: 1,
-            open,
-        });
+        self.stack.push(Frame { at, anchor, nodes: 1, height: 1, open });
         Ok(())
     }
 
@@ -252,12 +221,7 @@ impl Builder<'_> {
         };
         let value = match frame.open {
             Open::Sequence { items } => Value::Sequence(Arc::new(items)),
-            Open::Mapping {
-                mut entries,
-                mut seen,
-                merges,
-                ..
-            } => {
+            Open::Mapping { mut entries, mut seen, merges, .. } => {
                 for merged in merges {
                     self.merge(&merged, &mut entries, &mut seen)?;
                 }
@@ -265,14 +229,7 @@ impl Builder<'_> {
             }
         };
         let node = Node { at: frame.at, value };
-        self.finish(
-            Built {
-                node,
-                nodes: frame.nodes,
-                height: frame.height,
-            },
-            frame.anchor,
-        )
+        self.finish(Built { node, nodes: frame.nodes, height: frame.height }, frame.anchor)
     }
 
     /// Puts a finished value where it belongs: key, value, element or root.
@@ -295,17 +252,9 @@ impl Builder<'_> {
                 };
                 let merge = &*scalar.text == "<<" && scalar.style == Style::Plain && !scalar.tagged_text;
                 let at = built.node.at;
-                *key = Some(PendingKey {
-                    key: Key { text: scalar.text, at },
-                    merge,
-                });
+                *key = Some(PendingKey { key: Key { text: scalar.text, at }, merge });
             }
-            Open::Mapping {
-                entries,
-                seen,
-                key,
-                merges,
-            } => {
+            Open::Mapping { entries, seen, key, merges } => {
                 // `expects_key` was false, so there is a key.
                 let Some(PendingKey { key, merge }) = key.take() else { return Ok(()) };
                 if merge {
@@ -314,42 +263,24 @@ impl Builder<'_> {
                 }
                 if let Some(first) = seen.get(&key.text) {
                     let again = key.at;
-                    self.duplicates.push(Duplicate {
-                        key: Arc::clone(&key.text),
-                        first: *first,
-                        again,
-                    });
+                    self.duplicates.push(Duplicate { key: Arc::clone(&key.text), first: *first, again });
                 } else {
                     seen.insert(Arc::clone(&key.text), key.at);
                 }
-                entries.push(Entry {
-                    key,
-                    value: built.node,
-                });
+                entries.push(Entry { key, value: built.node });
             }
         }
         Ok(())
     }
 
     fn expects_key(&self) -> bool {
-        matches!(
-            self.stack.last(),
-            Some(Frame {
-                open: Open::Mapping { key: None, .. },
-                ..
-            })
-        )
+        matches!(self.stack.last(), Some(Frame { open: Open::Mapping { key: None, .. }, .. }))
     }
 
     fn key_is_no_scalar(&self, at: Span) -> Diagnostics {
-        fault(
-            &self.file,
-            "yaml-key",
-            "a key must be a word or a number, not a list or a mapping",
-            at,
-        )
-        .fix("if it is a template (`{{ … }}`), render it first")
-        .into()
+        fault(&self.file, "yaml-key", "a key must be a word or a number, not a list or a mapping", at)
+            .fix("if it is a template (`{{ … }}`), render it first")
+            .into()
     }
 
     /// `<<: *base`: entries of the base that the mapping does not have itself. The nodes were counted
@@ -366,11 +297,7 @@ impl Builder<'_> {
             Value::Scalar(_) => Vec::new(),
         };
         if bases.is_empty() {
-            return Err(self.fault(
-                "yaml-merge",
-                "`<<` takes a mapping or a list of mappings",
-                merged.at,
-            ));
+            return Err(self.fault("yaml-merge", "`<<` takes a mapping or a list of mappings", merged.at));
         }
         for base in bases {
             for entry in &base.entries {
@@ -405,11 +332,7 @@ impl Builder<'_> {
                 _ => return Err(self.unknown_tag(tag, at)),
             }
         }
-        Ok(Scalar {
-            text: text.into(),
-            style,
-            tagged_text,
-        })
+        Ok(Scalar { text: text.into(), style, tagged_text })
     }
 
     fn check_tag(&self, tag: Option<&Tag>, kind: &str, at: Span) -> Result<(), Diagnostics> {
@@ -421,15 +344,10 @@ impl Builder<'_> {
 
     fn unknown_tag(&self, tag: &Tag, at: Span) -> Diagnostics {
         let written = shown(&tag.original());
-        fault(
-            &self.file,
-            "yaml-tag",
-            format!("the tag `{written}` has no meaning here"),
-            at,
-        )
-        .value(written)
-        .fix("remove the tag")
-        .into()
+        fault(&self.file, "yaml-tag", format!("the tag `{written}` has no meaning here"), at)
+            .value(written)
+            .fix("remove the tag")
+            .into()
     }
 }
 

@@ -63,32 +63,19 @@ fn is_cut(kind: &ErrorKind, at: Span, text: &str) -> bool {
 }
 
 fn cut(file: &str, text: &str, json: bool, options: &ReadOptions, open: &[(Span, &str)]) -> Diagnostic {
-    let (rule, what) = if json {
-        ("truncated-json", "JSON")
-    } else {
-        ("truncated-yaml", "YAML")
-    };
+    let (rule, what) = if json { ("truncated-json", "JSON") } else { ("truncated-yaml", "YAML") };
     // The parser reads ahead, so of JSON the brackets themselves say what is open.
     let lift = |at| options.offset.lift(at);
-    let open = if json {
-        innermost_open(text).map(|(at, kind)| (lift(at), kind))
-    } else {
-        open.last().copied()
-    };
-    let begun = open.map_or_else(String::new, |(at, kind)| {
-        format!(", inside the {kind} that begins at {at}")
-    });
+    let open =
+        if json { innermost_open(text).map(|(at, kind)| (lift(at), kind)) } else { open.last().copied() };
+    let begun =
+        open.map_or_else(String::new, |(at, kind)| format!(", inside the {kind} that begins at {at}"));
     let last = text.trim_end().rsplit('\n').next().unwrap_or_default();
     let skip = last.chars().count().saturating_sub(40);
     let tail: String = last.chars().skip(skip).collect();
-    fault(
-        file,
-        rule,
-        format!("the {what} is cut off here{begun}"),
-        lift(end_of(text.trim_end())),
-    )
-    .value(shown(&tail))
-    .fix("the command or the copy that wrote it did not finish; run it again")
+    fault(file, rule, format!("the {what} is cut off here{begun}"), lift(end_of(text.trim_end())))
+        .value(shown(&tail))
+        .fix("the command or the copy that wrote it did not finish; run it again")
 }
 
 /// The innermost object, list or string that is open where a JSON text ends.

@@ -137,11 +137,7 @@ fn number_of(text: &str) -> Option<Resolved> {
     }
     match body {
         ".inf" | ".Inf" | ".INF" => {
-            return Some(Resolved::Float(if negative {
-                f64::NEG_INFINITY
-            } else {
-                f64::INFINITY
-            }));
+            return Some(Resolved::Float(if negative { f64::NEG_INFINITY } else { f64::INFINITY }));
         }
         ".nan" | ".NaN" | ".NAN" if body.len() == text.len() => return Some(Resolved::Float(f64::NAN)),
         _ => {}
@@ -174,11 +170,7 @@ mod tests {
     use super::*;
 
     fn plain(text: &str) -> Scalar {
-        Scalar {
-            text: text.into(),
-            style: Style::Plain,
-            tagged_text: false,
-        }
+        Scalar { text: text.into(), style: Style::Plain, tagged_text: false }
     }
 
     #[test]
@@ -215,11 +207,7 @@ mod tests {
             ("_", Text, Text),
         ];
         for (text, core, yaml11) in cases {
-            assert_eq!(
-                plain(text).resolve(Schema::Core),
-                core,
-                "{text} by the core schema"
-            );
+            assert_eq!(plain(text).resolve(Schema::Core), core, "{text} by the core schema");
             assert_eq!(plain(text).resolve(Schema::Yaml11), yaml11, "{text} by YAML 1.1");
         }
     }
