@@ -10,6 +10,7 @@ mod build;
 mod fault;
 mod scalar;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use budget::Budget;
@@ -191,6 +192,16 @@ impl Mapping {
     #[must_use]
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().rev().find(|entry| &*entry.key.text == key)
+    }
+
+    /// The entries that count where a key can stand more than once: the last of each key.
+    #[must_use]
+    pub fn last_entries(&self) -> Vec<&Entry> {
+        let mut seen = BTreeSet::new();
+        let mut entries: Vec<&Entry> =
+            self.entries.iter().rev().filter(|entry| seen.insert(&*entry.key.text)).collect();
+        entries.reverse();
+        entries
     }
 
     /// The value of the last entry with this key.

@@ -181,3 +181,14 @@ fn a_written_config_reads_as_text_people_know() {
     let text = "version: v1\nmig-configs:\n  all-disabled:\n    - devices: all\n      mig-enabled: false\n  custom:\n    - device-filter: [\"0x20B010DE\", \"0x20B210DE\"]\n      devices: [0, 1]\n      mig-enabled: true\n      mig-devices:\n        1g.5gb: 2\n        3g.20gb: 1\n    - device-filter: \"0x233010DE\"\n      devices: all\n      mig-enabled: true\n      mig-devices: {}\n";
     assert_eq!(taken(text).to_yaml(), text);
 }
+
+#[test]
+fn of_a_key_that_stands_twice_the_last_counts() {
+    let text = "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: false}]\n  a: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 9, 1g.5gb: 3}}]\n";
+    let reading = reading(text);
+    let dropped: Vec<_> = reading.notes.iter().map(|note| (note.rule, note.at.line)).collect();
+    assert_eq!(dropped, [("duplicate-key", 4), ("duplicate-key", 4)]);
+    let config = reading.config.unwrap();
+    let counts = config.only_label().unwrap().entries[0].mig_devices.clone().unwrap();
+    assert_eq!((counts.len(), counts[0].count.value), (1, 3));
+}

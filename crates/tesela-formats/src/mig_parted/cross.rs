@@ -111,45 +111,65 @@ fn zero_counts(walk: &mut Walk, counts: &[Count]) {
     }
 }
 
-/// Whether some GPU can match both entries.
-fn meet(a: &Entry, b: &Entry) -> bool {
-    let set = |entry: &Entry| -> Vec<DeviceFilter> {
-        entry.filter.iter().filter_map(|filter| DeviceFilter::parse(&filter.value)).collect()
-    };
-    let open = |entry: &Entry| entry.filter.iter().all(|filter| filter.value.is_empty());
-    let kinds = open(a)
-        || open(b)
-        || set(a).iter().any(|x| {
-            set(b).iter().any(|y| {
-                let apart = matches!((x.subsystem, y.subsystem), (Some(x), Some(y)) if x != y);
-                x.device == y.device && !apart
-            })
-        });
-    kinds
-        && match (&a.devices.value, &b.devices.value) {
-            (Devices::All, Devices::All) => true,
-            (Devices::All, Devices::Indexes(list)) | (Devices::Indexes(list), Devices::All) => {
-                !list.is_empty()
+/// More entries than a node has GPUs are not compared with one another.
+const MOST_COMPARED: usize = 1024;
+
+/// Which GPUs an entry can match.
+struct Reach {
+    /// Every kind, or those of the filters.
+    kinds: Option<Vec<DeviceFilter>>,
+    /// Every index, or these.
+    indexes: Option<BTreeSet<i64>>,
+}
+
+impl Reach {
+    fn of(entry: &Entry) -> Self {
+        let open = entry.filter.iter().all(|filter| filter.value.is_empty());
+        let kinds = || entry.filter.iter().filter_map(|filter| DeviceFilter::parse(&filter.value)).collect();
+        let indexes = match &entry.devices.value {
+            Devices::All => None,
+            Devices::Indexes(list) => Some(list.iter().copied().filter(|index| *index >= 0).collect()),
+        };
+        Self { kinds: (!open).then(kinds), indexes }
+    }
+
+    /// Whether some GPU can match both.
+    fn meets(&self, other: &Self) -> bool {
+        let kinds = match (&self.kinds, &other.kinds) {
+            (Some(a), Some(b)) => a.iter().any(|x| b.iter().any(|y| alike(*x, *y))),
+            (Some(some), None) | (None, Some(some)) => !some.is_empty(),
+            (None, None) => true,
+        };
+        kinds
+            && match (&self.indexes, &other.indexes) {
+                (Some(a), Some(b)) => !a.is_disjoint(b),
+                (Some(some), None) | (None, Some(some)) => !some.is_empty(),
+                (None, None) => true,
             }
-            (Devices::Indexes(a), Devices::Indexes(b)) => {
-                a.iter().any(|index| *index >= 0 && b.contains(index))
-            }
-        }
+    }
+}
+
+/// Whether some GPU is of both kinds.
+fn alike(x: DeviceFilter, y: DeviceFilter) -> bool {
+    let apart = matches!((x.subsystem, y.subsystem), (Some(x), Some(y)) if x != y);
+    x.device == y.device && !apart
 }
 
 fn overlaps(walk: &mut Walk, label: &Label) {
-    for (index, later) in label.entries.iter().enumerate() {
-        let Some(earlier) = label.entries[..index].iter().find(|earlier| meet(earlier, later)) else {
-            continue;
-        };
-        let (name, line) = (&label.name, earlier.devices.at.line);
-        walk.note(Note::new(
-            later.devices.at,
-            "entries-overlap",
-            Effect::Inert,
-            format!("in `{name}` this entry and the one on line {line} match the same GPU; the later one wins without a message"),
-            "give each GPU to one entry of the label",
-        ));
+    let mut earlier: Vec<(Reach, u32)> = Vec::new();
+    for entry in label.entries.iter().take(MOST_COMPARED) {
+        let reach = Reach::of(entry);
+        if let Some((_, line)) = earlier.iter().find(|(other, _)| other.meets(&reach)) {
+            let name = &label.name;
+            walk.note(Note::new(
+                entry.devices.at,
+                "entries-overlap",
+                Effect::Inert,
+                format!("in `{name}` this entry and the one on line {line} match the same GPU; the later one wins without a message"),
+                "give each GPU to one entry of the label",
+            ));
+        }
+        earlier.push((reach, entry.devices.at.line));
     }
 }
 

@@ -63,7 +63,9 @@ fn config(walk: &mut Walk, root: &Node) -> Option<Config> {
         return None;
     }
     let labels = walk.mapping(node, "`mig-configs`")?;
-    Some(Config { labels: labels.entries.iter().filter_map(|entry| label(walk, entry)).collect() })
+    Some(Config {
+        labels: labels.last_entries().into_iter().filter_map(|entry| label(walk, entry)).collect(),
+    })
 }
 
 fn version(walk: &mut Walk, root: &Node, mapping: &Mapping) {
@@ -219,7 +221,7 @@ fn counts(walk: &mut Walk, node: &Node) -> Option<Vec<Count>> {
     let mapping = walk.mapping(node, "`mig-devices`")?;
     let mut counts = Vec::new();
     let mut positive = false;
-    for entry in &mapping.entries {
+    for entry in mapping.last_entries() {
         let name = &*entry.key.text;
         let profile = ProfileName::parse(name);
         if let Err(error) = &profile {
