@@ -88,43 +88,59 @@ fn assignments(
     outcome: &Outcome<'_>,
     seats: &BTreeMap<Seat, Taken>,
 ) -> Vec<Assignment> {
-    let pods = whole_pods(seats);
-    let mut merged: BTreeMap<Assignment, (u64, u64)> = BTreeMap::new();
-    for ((seat, taken), (count, staying)) in seats.iter().zip(pods) {
+    let mut merged: BTreeMap<EntryKey, Assignment> = BTreeMap::new();
+    for ((seat, taken), (count, staying)) in seats.iter().zip(whole_pods(seats)) {
         if count == 0 {
             continue;
         }
         let workload = &input.demand.workloads[seat.workload];
-        let entry = Assignment {
-            workload: workload.key.name.clone(),
-            kind: workload.key.kind.clone(),
-            namespace: workload.key.namespace.clone(),
-            tenant: workload.tenant.clone(),
-            mode: seat.mode,
-            replicas: seat.replicas,
-            resource: seat.resource.clone(),
-            count: 0,
-            gpus: seat.devices,
-            node: seat.node.clone(),
-            gpu: only(&taken.gpus),
-            product: seat.product.clone(),
-            profile: seat.profile.clone(),
-            start: only(&taken.starts),
-            staying: 0,
-            request_today: workload.request.clone().filter(|r| *r != seat.resource),
-            reason: reasons::reason(input, &decisions[seat.workload], outcome, seat, taken),
-        };
-        let sums = merged.entry(entry).or_default();
-        sums.0 += count;
-        sums.1 += staying;
+        add(
+            &mut merged,
+            seat.workload,
+            Assignment {
+                workload: workload.key.name.clone(),
+                kind: workload.key.kind.clone(),
+                namespace: workload.key.namespace.clone(),
+                tenant: workload.tenant.clone(),
+                mode: seat.mode,
+                replicas: seat.replicas,
+                resource: seat.resource.clone(),
+                count,
+                gpus: seat.devices,
+                node: seat.node.clone(),
+                gpu: only(&taken.gpus),
+                product: seat.product.clone(),
+                profile: seat.profile.clone(),
+                start: only(&taken.starts),
+                staying,
+                request_today: workload.request.clone().filter(|r| *r != seat.resource),
+                reason: reasons::reason(input, &decisions[seat.workload], outcome, seat, taken),
+            },
+        );
     }
     for lost in &outcome.world.lost {
-        let entry = reasons::kept_unseen(input, lost);
-        let sums = merged.entry(entry).or_default();
-        sums.0 += lost.pods;
-        sums.1 += lost.pods;
+        add(&mut merged, lost.workload, reasons::kept_unseen(input, lost));
     }
-    merged.into_iter().map(|(entry, (count, staying))| Assignment { count, staying, ..entry }).collect()
+    let mut assignments: Vec<Assignment> = merged.into_values().collect();
+    assignments.sort();
+    assignments
+}
+
+/// What makes an entry of its own: workload, node, mode, resource, profile, and devices per pod.
+type EntryKey = (usize, Option<String>, Mode, GpuResource, Option<ProfileName>, u32);
+
+/// Adds an entry to the one of its key. What differs between the two is said of neither.
+fn add(merged: &mut BTreeMap<EntryKey, Assignment>, workload: usize, entry: Assignment) {
+    let key =
+        (workload, entry.node.clone(), entry.mode, entry.resource.clone(), entry.profile.clone(), entry.gpus);
+    let Some(known) = merged.get_mut(&key) else {
+        merged.insert(key, entry);
+        return;
+    };
+    known.count += entry.count;
+    known.staying += entry.staying;
+    known.gpu = known.gpu.take().filter(|g| Some(g) == entry.gpu.as_ref());
+    known.start = known.start.filter(|s| Some(*s) == entry.start);
 }
 
 /// Pods, and of them those that stay, of each seat. The devices of a pod may be of two kinds (a node with two
@@ -253,7 +269,8 @@ fn summary(
     let kept = cost::kept(nodes, headroom);
     let names: Vec<&str> = kept.iter().filter_map(|n| n.name.as_deref()).collect();
     let used = |n: &&crate::world::NodeState<'_>| n.used();
-    let held = outcome.world.nodes.iter().filter(used).map(|n| n.gpus.iter().filter(|g| g.used()).count() as u64);
+    let held =
+        outcome.world.nodes.iter().filter(used).map(|n| n.gpus.iter().filter(|g| g.used()).count() as u64);
     let unknown: Vec<&tesela_model::demand::Workload> = input
         .demand
         .workloads
@@ -264,12 +281,15 @@ fn summary(
     let unknown_gpus = assignments
         .iter()
         .filter(|a| a.mode == Mode::Exclusive)
-        .filter(|a| unknown.iter().any(|w| w.key.name == a.workload && w.key.namespace == a.namespace && w.key.kind == a.kind))
+        .filter(|a| {
+            unknown
+                .iter()
+                .any(|w| w.key.name == a.workload && w.key.namespace == a.namespace && w.key.kind == a.kind)
+        })
         .map(|a| a.count * u64::from(a.gpus))
         .sum();
-    let price = |names: &mut dyn Iterator<Item = &str>| {
-        input.prices.and_then(|p| cost::hourly(p, names).ok())
-    };
+    let price =
+        |names: &mut dyn Iterator<Item = &str>| input.prices.and_then(|p| cost::hourly(p, names).ok());
     Summary {
         today: today::figures(input.fleet, input.demand, input.prices),
         plan: Figures {

@@ -7,7 +7,7 @@ use tesela_model::demand::{Demand, Isolation, TenantClass, Workload};
 use tesela_model::fleet::Mode;
 use tesela_model::product::ProfileName;
 use tesela_model::quantity::Mib;
-use tesela_model::resource::GpuDevice;
+use tesela_model::resource::{GpuDevice, GpuResource};
 
 use crate::input::Settings;
 
@@ -52,105 +52,62 @@ pub(crate) struct Decision {
     pub(crate) shapes: Vec<Shape>,
     /// One sentence, without the product's part.
     pub(crate) reason: String,
-    /// Why running pods must leave a device that does not isolate enough, where so.
-    pub(crate) must_isolate: bool,
+    /// What it must not share: what it says, and what its tenant's class asks for.
+    pub(crate) isolation: Isolation,
     /// Whether the need itself is known.
     pub(crate) known: bool,
 }
 
 /// Decides each workload of a demand, in its order.
 pub(crate) fn decide_all(demand: &Demand, settings: &Settings) -> Vec<Decision> {
-    demand
-        .workloads
-        .iter()
-        .map(|w| decide(w, class_of(demand, w), settings))
-        .collect()
+    demand.workloads.iter().map(|w| decide(w, class_of(demand, w), settings)).collect()
 }
 
 pub(crate) fn class_of(demand: &Demand, workload: &Workload) -> TenantClass {
-    demand
-        .tenants
-        .iter()
-        .find(|t| t.name == workload.tenant)
-        .map_or(TenantClass::Standard, |t| t.class)
+    demand.tenants.iter().find(|t| t.name == workload.tenant).map_or(TenantClass::Standard, |t| t.class)
 }
 
 fn decide(workload: &Workload, class: TenantClass, settings: &Settings) -> Decision {
-    let floor = if class == TenantClass::Regulated {
-        Isolation::Instance
-    } else {
-        Isolation::None
-    };
+    let floor = if class == TenantClass::Regulated { Isolation::Instance } else { Isolation::None };
     let said = workload.isolation.map(|k| k.value);
-    let isolation = said.unwrap_or(Isolation::None).max(floor);
+    // Work with a latency promise never takes turns.
+    let promised = if workload.slo.is_some() { Isolation::Instance } else { Isolation::None };
+    let isolation = said.unwrap_or(Isolation::None).max(floor).max(promised);
     let known = workload.gpu_memory.is_some() || workload.profile.is_some() || workload.mode.is_some();
-    let (shapes, reason) = choose(
-        workload,
-        isolation,
-        said.is_some() || class == TenantClass::Regulated,
-        settings,
-    );
-    Decision {
-        shapes,
-        reason,
-        must_isolate: isolation >= Isolation::Instance,
-        known,
-    }
+    let (shapes, reason) =
+        choose(workload, isolation, said.is_some() || class == TenantClass::Regulated, settings);
+    Decision { shapes, reason, isolation, known }
 }
 
 fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -> (Vec<Shape>, String) {
     if let Some(mode) = w.mode {
         return chosen_by_hand(w, mode, isolation, settings);
     }
-    if w.gpus > 1
-        && w.request
-            .as_ref()
-            .is_none_or(|r| r.device == GpuDevice::Gpu && !r.shared)
-    {
-        let reason = format!(
-            "each pod works over {} GPUs, which never goes to MIG or shares",
-            w.gpus
-        );
-        return (vec![Shape::Whole], reason);
+    if w.gpus > 1 {
+        return several_devices(w, isolation);
     }
     if isolation == Isolation::Device {
-        return (
-            vec![Shape::Whole],
-            "needs isolation `device`: no other pod on its GPU".into(),
-        );
+        return (vec![Shape::Whole], "needs isolation `device`: no other pod on its GPU".into());
     }
     if let Some(profile) = &w.profile {
         let reason = format!("profile {profile} was chosen by hand");
-        return (
-            vec![Shape::Instance(InstanceNeed::Profile(profile.clone()))],
-            reason,
-        );
+        return (vec![Shape::Instance(InstanceNeed::Profile(profile.clone()))], reason);
     }
     let Some(need) = need_with_context(w, settings) else {
         return without_need(w, isolation);
     };
-    let duty = w
-        .duty
-        .map_or(settings.assumed_duty_permille, |d| d.value.as_permille());
-    let said_light = w
-        .duty
-        .is_some_and(|d| d.value.as_permille() <= settings.light_duty_permille);
+    let duty = w.duty.map_or(settings.assumed_duty_permille, |d| d.value.as_permille());
+    let said_light = w.duty.is_some_and(|d| d.value.as_permille() <= settings.light_duty_permille);
     let light = said_light || w.duty.is_none() && w.interactive.is_some_and(|i| i.value);
     let needs = format!("needs {} of GPU memory", w.gpu_memory.map_or(Mib(0), |m| m.value));
     let instance = Shape::Instance(InstanceNeed::Memory(need));
-    if isolation >= Isolation::Instance {
-        return (
-            vec![instance, Shape::Whole],
-            format!("{needs} and isolation `instance`"),
-        );
-    }
     if let Some(slo) = &w.slo {
-        let reason = format!(
-            "{needs} and promises p{} within {} ms, so it takes no turns",
-            percentile(slo.percentile),
-            slo.latency_ms
-        );
+        let (percentile, latency) = (percentile(slo.percentile), slo.latency_ms);
+        let reason = format!("{needs} and promises p{percentile} within {latency} ms, so it takes no turns");
         return (vec![instance, Shape::Whole], reason);
+    }
+    if isolation >= Isolation::Instance {
+        return (vec![instance, Shape::Whole], format!("{needs} and isolation `instance`"));
     }
     if light || said && w.duty.is_none() {
         let share = Shape::Share(ShareNeed {
@@ -160,10 +117,7 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
             duty,
         });
         let why = if w.duty.is_some() {
-            format!(
-                "{needs}, works {} of the time and needs no isolation",
-                percent(duty)
-            )
+            format!("{needs}, works {} of the time and needs no isolation", percent(duty))
         } else if said {
             format!("{needs} and isolation `{isolation}` is enough")
         } else {
@@ -171,32 +125,46 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
         };
         return (vec![share, instance, Shape::Whole], why);
     }
-    (
-        vec![instance, Shape::Whole],
-        format!("{needs} and nothing says that it may take turns"),
-    )
+    (vec![instance, Shape::Whole], format!("{needs} and nothing says that it may take turns"))
+}
+
+/// Work over several GPUs gets whole ones. A pod that asks for several instances or shares is left as it asks:
+/// what it does with them is not known, and one CUDA process uses one MIG device.
+fn several_devices(w: &Workload, isolation: Isolation) -> (Vec<Shape>, String) {
+    match &w.request {
+        Some(request) if *request != GpuResource::gpu() => {
+            let unfit = request.shared && isolation > Isolation::None;
+            let shape = if unfit { Shape::Whole } else { Shape::AsRequested };
+            (vec![shape], format!("asks for {} × {request}", w.gpus))
+        }
+        _ => (vec![Shape::Whole], format!("each pod works over {} GPUs, which never goes to MIG or shares", w.gpus)),
+    }
 }
 
 /// Only the request is known, if that.
 fn without_need(w: &Workload, isolation: Isolation) -> (Vec<Shape>, String) {
     let Some(request) = &w.request else {
-        return (
-            vec![Shape::Whole],
-            "its need is not known, so it gets a whole GPU".into(),
-        );
+        return (vec![Shape::Whole], "its need is not known, so it gets a whole GPU".into());
     };
     if isolation >= Isolation::Instance && request.shared {
         let reason =
             format!("needs isolation `instance`, which {request} does not give; its memory is not known");
         return (vec![Shape::Whole], reason);
     }
+    // Where the request leads to a share among strangers, a share of its tenant's own or a whole GPU must do.
+    let shapes = if isolation == Isolation::Tenant {
+        let own = ShareNeed { mode: Mode::TimeSliced, memory: None, tenant: Some(w.tenant.clone()), duty: 0 };
+        vec![Shape::AsRequested, Shape::Share(own), Shape::Whole]
+    } else {
+        vec![Shape::AsRequested]
+    };
     let reason = match &request.device {
         GpuDevice::Mig(profile) => {
             format!("asks for the profile {profile}; its need is not known, so it keeps that")
         }
         GpuDevice::Gpu => format!("asks for {request}; its need is not known, so it keeps what that gives"),
     };
-    (vec![Shape::AsRequested], reason)
+    (shapes, reason)
 }
 
 fn chosen_by_hand(
@@ -208,17 +176,15 @@ fn chosen_by_hand(
     let reason = format!("mode `{mode}` was chosen by hand");
     let shape = match mode {
         Mode::Exclusive => Shape::Whole,
-        Mode::Mig => match (
-            &w.profile,
-            need_with_context(w, settings),
-            w.request.as_ref().map(|r| &r.device),
-        ) {
-            (Some(profile), _, _) => Shape::Instance(InstanceNeed::Profile(profile.clone())),
-            (None, Some(need), _) => Shape::Instance(InstanceNeed::Memory(need)),
-            (None, None, Some(GpuDevice::Mig(p))) => Shape::Instance(InstanceNeed::Profile(p.clone())),
-            // Any instance will do; the smallest is the least claim.
-            (None, None, _) => Shape::Instance(InstanceNeed::Memory(Mib(1))),
-        },
+        Mode::Mig => {
+            match (&w.profile, need_with_context(w, settings), w.request.as_ref().map(|r| &r.device)) {
+                (Some(profile), _, _) => Shape::Instance(InstanceNeed::Profile(profile.clone())),
+                (None, Some(need), _) => Shape::Instance(InstanceNeed::Memory(need)),
+                (None, None, Some(GpuDevice::Mig(p))) => Shape::Instance(InstanceNeed::Profile(p.clone())),
+                // Any instance will do; the smallest is the least claim.
+                (None, None, _) => Shape::Instance(InstanceNeed::Memory(Mib(1))),
+            }
+        }
         Mode::TimeSliced | Mode::Mps if isolation >= Isolation::Instance => {
             return (
                 vec![Shape::Whole],
@@ -229,26 +195,20 @@ fn chosen_by_hand(
             mode,
             memory: need_with_context(w, settings),
             tenant: (isolation == Isolation::Tenant || mode == Mode::Mps).then(|| w.tenant.clone()),
-            duty: w
-                .duty
-                .map_or(settings.assumed_duty_permille, |d| d.value.as_permille()),
+            duty: w.duty.map_or(settings.assumed_duty_permille, |d| d.value.as_permille()),
         }),
     };
     (vec![shape], reason)
 }
 
-fn need_with_context(w: &Workload, settings: &Settings) -> Option<Mib> {
-    w.gpu_memory
-        .map(|m| Mib(m.value.0.saturating_add(settings.context_overhead.0)))
+/// What a pod needs of each GPU, the CUDA context included.
+pub(crate) fn need_with_context(w: &Workload, settings: &Settings) -> Option<Mib> {
+    w.gpu_memory.map(|m| Mib(m.value.0.saturating_add(settings.context_overhead.0)))
 }
 
 fn percentile(thousandths: u16) -> String {
     let (whole, tenth) = (thousandths / 10, thousandths % 10);
-    if tenth == 0 {
-        whole.to_string()
-    } else {
-        format!("{whole}.{tenth}")
-    }
+    if tenth == 0 { whole.to_string() } else { format!("{whole}.{tenth}") }
 }
 
 pub(crate) fn percent(thousandths: u16) -> String {

@@ -5,7 +5,7 @@
 
 mod space;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tesela_model::layout::{Geometry, Layout, LayoutError};
 use tesela_model::product::{Product, ProductId, Profile, ProfileName, UnknownProfile};
@@ -75,10 +75,7 @@ pub fn all_profiles(product: &Product) -> Vec<ProfileName> {
 }
 
 fn named(product: &Product, wanted: impl Fn(&Profile) -> bool) -> Vec<ProfileName> {
-    let known = product
-        .profiles
-        .iter()
-        .filter(|p| !p.placements.is_empty() && wanted(p));
+    let known = product.profiles.iter().filter(|p| !p.placements.is_empty() && wanted(p));
     known.map(|p| p.name.clone()).collect()
 }
 
@@ -130,10 +127,7 @@ pub fn completions(
     let space = named_space(product, profiles)?;
     let mut room = space.room(product, state)?;
     let geometries = space.geometries(&mut room)?;
-    Ok(maximal(&geometries)
-        .iter()
-        .map(|counts| space.geometry(counts))
-        .collect())
+    Ok(maximal(&geometries).iter().map(|counts| space.geometry(counts)).collect())
 }
 
 /// How many (profile, start) pairs of the product's default profiles could still be added to a layout, each alone:
@@ -168,7 +162,7 @@ pub fn arrange(
             }
         }
     }
-    let arranger = Arranger::new(product, &names)?;
+    let mut arranger = Arranger::new(product, &names)?;
     arranger.arrange(product, state, &counts)
 }
 
@@ -182,10 +176,7 @@ fn named_space(product: &Product, profiles: &[ProfileName]) -> Result<Space, Lay
         names.push(name);
     }
     if names.is_empty() {
-        return Err(LayoutsError::NoPlacements {
-            product: product.id.clone(),
-            title: product.title.clone(),
-        });
+        return Err(LayoutsError::NoPlacements { product: product.id.clone(), title: product.title.clone() });
     }
     Space::new(product, &names)
 }
@@ -195,6 +186,8 @@ pub(crate) struct Arranger {
     space: Space,
     /// The default profiles, by which the future is measured.
     future: Space,
+    /// Slots found before; they depend on the room alone, and many states leave the same room.
+    known: BTreeMap<(Room, Room, Vec<u8>), Option<Vec<usize>>>,
 }
 
 impl Arranger {
@@ -202,20 +195,36 @@ impl Arranger {
         Ok(Self {
             space: Space::new(product, names)?,
             future: Space::new(product, &default_profiles(product))?,
+            known: BTreeMap::new(),
         })
     }
 
     /// As the function [`arrange`]; `counts` holds one number for each name.
     pub(crate) fn arrange(
-        &self,
+        &mut self,
         product: &Product,
         state: &Layout,
         counts: &[u8],
     ) -> Result<Option<Layout>, LayoutsError> {
-        let mut room = self.space.room(product, state)?;
-        let base = self.future.room(product, state)?;
+        let room = self.space.room(product, state)?;
+        let after = self.future.room(product, state)?;
+        let key = (room, after, counts.to_vec());
+        let placed = match self.known.get(&key) {
+            Some(placed) => placed,
+            None => {
+                let placed = self.best(&key)?;
+                self.known.entry(key).or_insert(placed)
+            }
+        };
+        match placed {
+            Some(placed) => Ok(Some(self.space.layout(product, placed, state.instances())?)),
+            None => Ok(None),
+        }
+    }
+
+    fn best(&self, (room, base, counts): &(Room, Room, Vec<u8>)) -> Result<Option<Vec<usize>>, LayoutsError> {
         let mut best: Option<(usize, Vec<usize>)> = None;
-        self.space.walk_exactly(&mut room, counts, &mut |placed| {
+        self.space.walk_exactly(&mut room.clone(), counts, &mut |placed| {
             let mut after = base.clone();
             for &slot in placed {
                 self.future.occupy(&mut after, &self.space, slot);
@@ -225,10 +234,7 @@ impl Arranger {
                 best = Some((places, placed.to_vec()));
             }
         })?;
-        match best {
-            Some((_, placed)) => Ok(Some(self.space.layout(product, &placed, state.instances())?)),
-            None => Ok(None),
-        }
+        Ok(best.map(|(_, placed)| placed))
     }
 }
 
@@ -254,33 +260,16 @@ mod tests {
     fn the_counts_are_those_of_the_design() {
         let without = names(&["1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]);
         assert_eq!(counted("a100-40gb", &without), (298, 19, 38, 12));
-        assert_eq!(
-            counted("a100-40gb", &default_profiles(product("a100-40gb"))),
-            (723, 78, 78, 28)
-        );
-        assert_eq!(
-            counted("h100-sxm-80gb", &default_profiles(product("h100-sxm-80gb"))),
-            (723, 78, 78, 28)
-        );
-        assert_eq!(
-            counted("a30-24gb", &default_profiles(product("a30-24gb"))),
-            (26, 5, 10, 4)
-        );
+        assert_eq!(counted("a100-40gb", &default_profiles(product("a100-40gb"))), (723, 78, 78, 28));
+        assert_eq!(counted("h100-sxm-80gb", &default_profiles(product("h100-sxm-80gb"))), (723, 78, 78, 28));
+        assert_eq!(counted("a30-24gb", &default_profiles(product("a30-24gb"))), (26, 5, 10, 4));
     }
 
     #[test]
     fn layouts_come_in_order_and_each_once() {
-        for p in ProductTable::builtin()
-            .products()
-            .iter()
-            .filter(|p| p.has_placements())
-        {
+        for p in ProductTable::builtin().products().iter().filter(|p| p.has_placements()) {
             let listed = layouts(p, &all_profiles(p)).unwrap();
-            let keys = listed
-                .layouts
-                .iter()
-                .map(|l| order(l).collect::<Vec<_>>())
-                .collect::<Vec<_>>();
+            let keys = listed.layouts.iter().map(|l| order(l).collect::<Vec<_>>()).collect::<Vec<_>>();
             assert!(keys.windows(2).all(|w| w[0] < w[1]), "{}", p.id);
         }
     }
@@ -299,12 +288,7 @@ mod tests {
         let p = product("a100-40gb");
         let start = |state: &Layout, name: &str| {
             let after = arrange(p, state, &names(&[name])).unwrap().unwrap();
-            after
-                .instances()
-                .iter()
-                .find(|i| !state.instances().contains(i))
-                .unwrap()
-                .start
+            after.instances().iter().find(|i| !state.instances().contains(i)).unwrap().start
         };
         let empty = Layout::empty(p);
         assert_eq!(start(&empty, "1g.5gb"), 6);
@@ -312,12 +296,7 @@ mod tests {
         assert_eq!(start(&empty, "3g.20gb"), 4);
         let one = arrange(p, &empty, &names(&["1g.5gb"])).unwrap().unwrap();
         assert_eq!(start(&one, "1g.5gb"), 4);
-        let four = arrange(
-            p,
-            &empty,
-            &names(&["3g.20gb", "1g.5gb", "1g.5gb", "1g.5gb", "1g.5gb"]),
-        )
-        .unwrap();
+        let four = arrange(p, &empty, &names(&["3g.20gb", "1g.5gb", "1g.5gb", "1g.5gb", "1g.5gb"])).unwrap();
         assert_eq!(four.unwrap().geometry().len(), 5);
         assert_eq!(arrange(p, &empty, &names(&["7g.40gb", "1g.5gb"])).unwrap(), None);
     }
@@ -337,10 +316,7 @@ mod tests {
     #[test]
     fn a_product_without_placements_says_so() {
         let p = product("rtx-pro-5000-48gb");
-        assert!(matches!(
-            layouts(p, &default_profiles(p)),
-            Err(LayoutsError::NoPlacements { .. })
-        ));
+        assert!(matches!(layouts(p, &default_profiles(p)), Err(LayoutsError::NoPlacements { .. })));
         let named = layouts(p, &names(&["1g.24gb"])).unwrap_err();
         assert!(named.to_string().contains("1g.24gb"), "{named}");
         let twice = layouts(product("a30-24gb"), &names(&["1g.6gb", "1g.6gb"])).unwrap_err();

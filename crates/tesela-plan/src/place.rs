@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tesela_model::demand::{NodeConstraints, Workload};
+use tesela_model::demand::{Isolation, NodeConstraints, Workload};
 use tesela_model::fleet::Mode;
 use tesela_model::label;
 use tesela_model::resource::{GpuDevice, GpuResource};
@@ -190,10 +190,10 @@ impl<'p, 'a> Placer<'p, 'a> {
     /// All pods on one node, or none: the node where some run already, else the first with room for all.
     fn place_together(&mut self, w: usize, count: u64) -> u64 {
         let here = self.world.nodes.iter().position(|n| n.pods.get(&w).is_some_and(|p| *p > 0));
-        let mut candidates = match here {
-            Some(node) => vec![node],
-            None => self.eligible(w).to_vec(),
-        };
+        let mut candidates = self.eligible(w).to_vec();
+        if let Some(node) = here {
+            candidates.retain(|n| *n == node);
+        }
         candidates.sort_by_key(|&n| (!self.world.nodes[n].used(), n));
         let decisions = self.decisions;
         for shape in &decisions[w].shapes {
@@ -220,7 +220,7 @@ impl<'p, 'a> Placer<'p, 'a> {
 
     fn buy_together(&mut self, w: usize, shape: &Shape, count: u64) -> bool {
         for offer in self.offers() {
-            let Some(node) = self.buy(offer) else { continue };
+            let Some(node) = self.buy(w, offer) else { continue };
             if self.try_together(w, shape, count, node) {
                 return true;
             }
@@ -246,7 +246,7 @@ impl<'p, 'a> Placer<'p, 'a> {
         match (&request.device, request.shared) {
             (GpuDevice::Gpu, false) => {
                 let mut placed = self.place_whole_as_offered(w, count, only);
-                if !self.decisions[w].must_isolate {
+                if self.decisions[w].isolation == Isolation::None {
                     placed += self.place_free_device(w, request, count - placed, only);
                 }
                 placed + self.place_whole(w, count - placed, only)
@@ -255,6 +255,9 @@ impl<'p, 'a> Placer<'p, 'a> {
                 self.place_instance(w, &InstanceNeed::Profile(profile.clone()), count, only)
             }
             (GpuDevice::Gpu, true) => {
+                if self.decisions[w].isolation > Isolation::None {
+                    return 0;
+                }
                 let placed = self.place_free_device(w, request, count, only);
                 let need = ShareNeed {
                     mode: Mode::TimeSliced,
@@ -264,6 +267,7 @@ impl<'p, 'a> Placer<'p, 'a> {
                 };
                 placed + self.place_share(w, &need, count - placed, only)
             }
+            (GpuDevice::Mig(_), true) if self.decisions[w].isolation > Isolation::None => 0,
             (GpuDevice::Mig(_), true) => self.place_free_device(w, request, count, only),
         }
     }
@@ -361,9 +365,14 @@ impl<'p, 'a> Placer<'p, 'a> {
         keyed.into_iter().map(|(_, offer)| offer).collect()
     }
 
-    fn buy(&mut self, offer: usize) -> Option<usize> {
+    /// One more node of an offer, where the workload may go to such a node.
+    fn buy(&mut self, w: usize, offer: usize) -> Option<usize> {
         let node = self.world.buy(self.input, offer)?;
         self.note_bought(node);
+        if !self.eligible(w).contains(&node) {
+            self.return_last(offer);
+            return None;
+        }
         Some(node)
     }
 

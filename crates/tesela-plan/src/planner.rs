@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tesela_model::demand::{Demand, Holding};
+use tesela_model::demand::{Demand, Holding, Isolation};
 use tesela_model::fleet::{Fleet, NodeOffer};
 use tesela_model::plan::Plan;
 
@@ -99,9 +99,9 @@ pub(crate) struct Outcome<'a> {
     pub(crate) restarts: u64,
 }
 
-/// How good an outcome is, smaller first: unmet pods from the highest priority down, what the used nodes and then the used GPUs
+/// How good an outcome is, smaller first: unmet pods from the highest priority down, what is bought weighs, what the used nodes and then the used GPUs
 /// weigh, restarts.
-type Score = (Vec<u64>, u128, u128, u64);
+type Score = (Vec<u64>, u128, u128, u128, u64);
 
 /// The best of: moving nobody, moving everybody who then needs less, and what one-by-one changes of that give.
 pub(crate) fn search<'a>(input: &PlanInput<'a>, decisions: &[Decision]) -> Outcome<'a> {
@@ -146,7 +146,11 @@ fn attempt<'a>(
         let stays = |w: usize, held: &Holding| {
             !moving.contains(&w) || running::matches(input, &decisions[w], w, held)
         };
-        let world = World::build(input, &stays);
+        let mut world = World::build(input, &stays);
+        world.claim(&|w| {
+            let alone = decisions[w].isolation == Isolation::Tenant;
+            alone.then(|| input.demand.workloads[w].tenant.clone())
+        });
         let seats = seats(input, &world);
         let outcome = place(input, decisions, world, &seats, &moving);
         let stranded: Vec<usize> = outcome
@@ -214,10 +218,7 @@ fn seats(input: &PlanInput<'_>, world: &World<'_>) -> Vec<Seats> {
         seated[lost.workload] += lost.pods;
     }
     (input.demand.workloads.iter().enumerate())
-        .map(|(w, workload)| Seats {
-            workload: w,
-            count: workload.count.saturating_sub(seated[w]),
-        })
+        .map(|(w, workload)| Seats { workload: w, count: workload.count.saturating_sub(seated[w]) })
         .collect()
 }
 
@@ -233,38 +234,27 @@ fn restarts(input: &PlanInput<'_>, world: &World<'_>, moving: &BTreeSet<usize>) 
 }
 
 pub(crate) fn running_pods(input: &PlanInput<'_>, w: usize) -> u64 {
-    input.demand.workloads[w]
-        .running
-        .iter()
-        .map(|h| h.pods.len() as u64)
-        .sum()
+    input.demand.workloads[w].running.iter().map(|h| h.pods.len() as u64).sum()
 }
 
 fn waiting_pods(input: &PlanInput<'_>, w: usize) -> u64 {
-    input.demand.workloads[w]
-        .count
-        .saturating_sub(running_pods(input, w))
+    input.demand.workloads[w].count.saturating_sub(running_pods(input, w))
 }
 
 fn score(input: &PlanInput<'_>, outcome: &Outcome<'_>) -> Score {
-    let mut unmet: BTreeMap<Reverse<i32>, u64> = input
-        .demand
-        .workloads
-        .iter()
-        .map(|w| (Reverse(w.priority), 0))
-        .collect();
+    let mut unmet: BTreeMap<Reverse<i32>, u64> =
+        input.demand.workloads.iter().map(|w| (Reverse(w.priority), 0)).collect();
     for left in &outcome.unseated {
-        *unmet
-            .entry(Reverse(input.demand.workloads[left.workload].priority))
-            .or_insert(0) += left.count;
+        *unmet.entry(Reverse(input.demand.workloads[left.workload].priority)).or_insert(0) += left.count;
     }
-    let (mut nodes, mut gpus) = (0u128, 0u128);
+    let (mut bought, mut nodes, mut gpus) = (0u128, 0u128, 0u128);
     for node in outcome.world.nodes.iter().filter(|n| n.used()) {
         for gpu in &node.gpus {
             let weight = u128::from(outcome.world.kinds[gpu.kind].weight);
             nodes += weight;
+            bought += if node.name().is_none() { weight } else { 0 };
             gpus += if gpu.used() { weight } else { 0 };
         }
     }
-    (unmet.into_values().collect(), nodes, gpus, outcome.restarts)
+    (unmet.into_values().collect(), bought, nodes, gpus, outcome.restarts)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tesela_model::demand::{Holding, Workload};
+use tesela_model::demand::{Holding, Isolation, Workload};
 use tesela_model::fleet::{MigStrategy, Mode, Node, Offer};
 use tesela_model::product::ProfileName;
 use tesela_model::resource::GpuDevice;
@@ -30,10 +30,7 @@ pub(crate) enum Held<'a> {
 
 /// What a holding is.
 pub(crate) fn held<'a>(input: &PlanInput<'a>, holding: &Holding) -> Held<'a> {
-    let node = input
-        .fleet
-        .nodes
-        .binary_search_by(|n| n.name.as_str().cmp(&holding.node));
+    let node = input.fleet.nodes.binary_search_by(|n| n.name.as_str().cmp(&holding.node));
     let node = match node {
         Ok(index) => Some(&input.fleet.nodes[index]),
         Err(_) => input.fleet.nodes.iter().find(|n| n.name == holding.node),
@@ -50,25 +47,12 @@ fn held_on<'a>(node: &'a Node, holding: &Holding) -> Held<'a> {
         match (&gpu.offer, &holding.resource.device) {
             (Offer::Exclusive, GpuDevice::Gpu) if !holding.resource.shared => return Held::Whole,
             (Offer::TimeSliced { replicas }, GpuDevice::Gpu) => {
-                return Held::Shared {
-                    mode: Mode::TimeSliced,
-                    replicas: *replicas,
-                    product: &gpu.product,
-                };
+                return Held::Shared { mode: Mode::TimeSliced, replicas: *replicas, product: &gpu.product };
             }
             (Offer::Mps { replicas }, GpuDevice::Gpu) => {
-                return Held::Shared {
-                    mode: Mode::Mps,
-                    replicas: *replicas,
-                    product: &gpu.product,
-                };
+                return Held::Shared { mode: Mode::Mps, replicas: *replicas, product: &gpu.product };
             }
-            (
-                Offer::Mig {
-                    instances, replicas, ..
-                },
-                device,
-            ) => {
+            (Offer::Mig { instances, replicas, .. }, device) => {
                 let single = node.mig_strategy == MigStrategy::Single;
                 let mine = instances.iter().find(|i| match device {
                     GpuDevice::Gpu => single,
@@ -76,11 +60,7 @@ fn held_on<'a>(node: &'a Node, holding: &Holding) -> Held<'a> {
                 });
                 if let Some(instance) = mine {
                     let shared = replicas.contains_key(&instance.profile);
-                    return Held::Instance {
-                        profile: &instance.profile,
-                        shared,
-                        product: &gpu.product,
-                    };
+                    return Held::Instance { profile: &instance.profile, shared, product: &gpu.product };
                 }
             }
             _ => {}
@@ -94,25 +74,27 @@ pub(crate) fn matches(input: &PlanInput<'_>, decision: &Decision, w: usize, hold
     let workload = &input.demand.workloads[w];
     let held = held(input, holding);
     match decision.shapes.first() {
-        Some(Shape::AsRequested) | None => !decision.must_isolate || isolates(&held),
+        Some(Shape::AsRequested) | None => isolates(input, decision, w, holding),
         Some(Shape::Whole) => held == Held::Whole && holding.devices == workload.gpus,
         Some(Shape::Instance(need)) => is_wanted_instance(input, need, &held),
         Some(Shape::Share(need)) => is_wanted_share(input, need, &held, holding),
     }
 }
 
-/// Whether a device isolates at least as an instance does. What cannot be seen is left alone.
-fn isolates(held: &Held<'_>) -> bool {
-    !matches!(held, Held::Shared { .. } | Held::Instance { shared: true, .. })
+/// Whether what a pod holds isolates as much as it needs. What cannot be seen is left alone.
+pub(crate) fn isolates(input: &PlanInput<'_>, decision: &Decision, w: usize, holding: &Holding) -> bool {
+    let held = held(input, holding);
+    let shared = matches!(held, Held::Shared { .. } | Held::Instance { shared: true, .. });
+    match decision.isolation {
+        Isolation::None => true,
+        Isolation::Tenant => !shared || is_alone(input, &holding.node, &input.demand.workloads[w].tenant),
+        Isolation::Instance => !shared,
+        Isolation::Device => matches!(held, Held::Whole | Held::Unseen),
+    }
 }
 
 fn is_wanted_instance(input: &PlanInput<'_>, need: &InstanceNeed, held: &Held<'_>) -> bool {
-    let Held::Instance {
-        profile,
-        shared: false,
-        product,
-    } = held
-    else {
+    let Held::Instance { profile, shared: false, product } = held else {
         return false;
     };
     let Ok(product) = input.products.find(product) else {
@@ -125,48 +107,33 @@ fn is_wanted_instance(input: &PlanInput<'_>, need: &InstanceNeed, held: &Held<'_
 }
 
 fn is_wanted_share(input: &PlanInput<'_>, need: &ShareNeed, held: &Held<'_>, holding: &Holding) -> bool {
-    let Held::Shared {
-        mode,
-        replicas,
-        product,
-    } = held
-    else {
+    let Held::Shared { mode, replicas, product } = held else {
         return false;
     };
     let memory = gpu_memory(input, &holding.node, product);
     let most = crate::place::most_replicas(memory, need, &input.settings);
     *mode == need.mode
         && *replicas <= most
-        && need
-            .tenant
-            .as_ref()
-            .is_none_or(|t| is_alone(input, &holding.node, t))
+        && need.tenant.as_ref().is_none_or(|t| is_alone(input, &holding.node, t))
 }
 
 fn gpu_memory(input: &PlanInput<'_>, node: &str, product: &str) -> Option<tesela_model::quantity::Mib> {
-    let gpus = input
-        .fleet
-        .nodes
-        .iter()
-        .find(|n| n.name == node)
-        .map(|n| n.gpus.as_slice())?;
+    let gpus = input.fleet.nodes.iter().find(|n| n.name == node).map(|n| n.gpus.as_slice())?;
     let found = gpus.iter().find(|g| g.product == product).and_then(|g| g.memory);
     found.or_else(|| input.products.find(product).ok().and_then(|p| p.memory))
 }
 
-/// Whether only this tenant shares GPUs on a node.
+/// Whether only this tenant shares devices on a node.
 fn is_alone(input: &PlanInput<'_>, node: &str, tenant: &str) -> bool {
+    let shares =
+        |h: &Holding| matches!(held(input, h), Held::Shared { .. } | Held::Instance { shared: true, .. });
     input
         .demand
         .workloads
         .iter()
         .filter(|w| w.tenant != tenant)
-        .all(|w| {
-            w.running
-                .iter()
-                .filter(|h| h.node == node)
-                .all(|h| !matches!(held(input, h), Held::Shared { .. }))
-        })
+        .flat_map(|w| &w.running)
+        .all(|h| h.node != node || !shares(h))
 }
 
 /// Workloads whose running pods must move (their device does not isolate enough), and those that may because
@@ -178,7 +145,7 @@ pub(crate) fn movers(input: &PlanInput<'_>, decisions: &[Decision]) -> (BTreeSet
             continue;
         }
         let decision = &decisions[w];
-        if decision.must_isolate && workload.running.iter().any(|h| !isolates(&held(input, h))) {
+        if workload.running.iter().any(|h| !isolates(input, decision, w, h)) {
             forced.insert(w);
         } else if may_gain(workload, decision)
             && workload.running.iter().any(|h| !matches(input, decision, w, h))
@@ -192,9 +159,4 @@ pub(crate) fn movers(input: &PlanInput<'_>, decisions: &[Decision]) -> (BTreeSet
 /// Work of unknown need keeps what it has; so does work whose decision is what it asks for.
 fn may_gain(workload: &Workload, decision: &Decision) -> bool {
     decision.known && !workload.running.is_empty() && decision.shapes.first() != Some(&Shape::AsRequested)
-}
-
-/// Whether a holding is a share of something.
-pub(crate) fn shares(input: &PlanInput<'_>, holding: &Holding) -> bool {
-    !isolates(&held(input, holding))
 }

@@ -42,6 +42,8 @@ pub(crate) struct Kind<'a> {
     /// Table id, else the name as found.
     pub(crate) name: String,
     pub(crate) product: Option<&'a Product>,
+    /// Whether MIG mode changes only with a reset.
+    pub(crate) needs_reset: bool,
     pub(crate) memory: Option<Mib>,
     /// `None` where MIG cannot be planned.
     pub(crate) rules: Option<MigRules<'a>>,
@@ -110,6 +112,17 @@ impl GpuState<'_> {
     }
 }
 
+impl GpuState<'_> {
+    /// Whether something that runs here today stays.
+    pub(crate) fn keeps(&self) -> bool {
+        let stays = |users: &[User]| users.iter().any(|u| u.staying > 0);
+        match &self.content {
+            Content::Full(users) => stays(users),
+            Content::Mig(cuts) => cuts.iter().any(|c| stays(&c.users)),
+        }
+    }
+}
+
 /// Adds one device of a pod to the users of a GPU or instance.
 pub(crate) fn join(users: &mut Vec<User>, owner: Owner, devices: u32, staying: u64) {
     match users.iter_mut().find(|u| u.owner == owner && u.devices == devices) {
@@ -159,6 +172,23 @@ impl NodeState<'_> {
 
     pub(crate) fn used(&self) -> bool {
         self.gpus.iter().any(GpuState::used)
+    }
+
+    /// Whether the GPU Operator's MIG manager, where it keeps the node, would restart a pod that stays if MIG were
+    /// switched on one GPU: it destroys the instances of every GPU first, and where the product needs a reset it
+    /// resets all GPUs of the node (NVIDIA/mig-parted, mode step of apply). Tesela's agent touches that GPU only.
+    pub(crate) fn mode_change_disturbs(&self, needs_reset: bool) -> bool {
+        self.operator()
+            && self.gpus.iter().any(|g| g.keeps() && (needs_reset || matches!(g.content, Content::Mig(_))))
+    }
+
+    /// The same for another layout of one GPU: the MIG manager destroys all its instances.
+    pub(crate) fn geometry_disturbs(&self, gpu: &GpuState<'_>) -> bool {
+        self.operator() && gpu.keeps()
+    }
+
+    fn operator(&self) -> bool {
+        matches!(self.source, Source::Exists(node) if node.operator)
     }
 
     /// Whether every MIG GPU here may be cut anew: nothing that stays sits at a guessed place.

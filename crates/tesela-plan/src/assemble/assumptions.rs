@@ -12,7 +12,11 @@ use crate::world::GpuState;
 /// Beyond this many pods a second plan for each assumption takes too long; then only the direction is said.
 const REPLAN_PODS: u64 = 4_000;
 
-pub(super) fn assumptions(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outcome<'_>) -> Vec<Assumption> {
+pub(super) fn assumptions(
+    input: &PlanInput<'_>,
+    decisions: &[Decision],
+    outcome: &Outcome<'_>,
+) -> Vec<Assumption> {
     let mut list = Vec::new();
     unknown_needs(input, decisions, &mut list);
     let workloads = || input.demand.workloads.iter().zip(decisions);
@@ -33,7 +37,12 @@ pub(super) fn assumptions(input: &PlanInput<'_>, decisions: &[Decision], outcome
             subject: "how much of the time shared work is busy".into(),
             value: format!("{} where no duty is given", percent(duty)),
             origin: Origin::Assumed,
-            if_wrong: otherwise(input, outcome, doubled, &format!("with {}", percent(doubled.assumed_duty_permille))),
+            if_wrong: otherwise(
+                input,
+                outcome,
+                doubled,
+                &format!("with {}", percent(doubled.assumed_duty_permille)),
+            ),
         });
     }
     if input.fleet.nodes.iter().any(|n| n.cpu.is_none() || n.memory.is_none()) {
@@ -44,7 +53,10 @@ pub(super) fn assumptions(input: &PlanInput<'_>, decisions: &[Decision], outcome
             if_wrong: "pods may stay Pending for CPU or memory: give cpu and memory of each node".into(),
         });
     }
-    if input.fleet.nodes.is_empty() && input.fleet.buy.len() == 1 && input.fleet.buy[0].product == ASSUMED_PRODUCT {
+    if input.fleet.nodes.is_empty()
+        && input.fleet.buy.len() == 1
+        && input.fleet.buy[0].product == ASSUMED_PRODUCT
+    {
         list.push(Assumption {
             subject: "hardware".into(),
             value: format!("nodes of 8 {ASSUMED_PRODUCT}"),
@@ -57,14 +69,21 @@ pub(super) fn assumptions(input: &PlanInput<'_>, decisions: &[Decision], outcome
             subject: "headroom".into(),
             value: format!("{} free node for each pool", input.fleet.headroom_nodes),
             origin: Origin::Assumed,
-            if_wrong: "each node more that shall stay free is one node less to give back; set headroom in a Fleet".into(),
+            if_wrong:
+                "each node more that shall stay free is one node less to give back; set headroom in a Fleet"
+                    .into(),
         });
     }
     list
 }
 
 fn unknown_needs(input: &PlanInput<'_>, decisions: &[Decision], list: &mut Vec<Assumption>) {
-    let unknown = input.demand.workloads.iter().zip(decisions).filter(|(_, d)| d.shapes.first() == Some(&Shape::AsRequested));
+    let unknown = input
+        .demand
+        .workloads
+        .iter()
+        .zip(decisions)
+        .filter(|(_, d)| d.shapes.first() == Some(&Shape::AsRequested));
     let (workloads, pods) = unknown.fold((0u64, 0u64), |(n, pods), (w, _)| (n + 1, pods + w.count));
     if workloads > 0 {
         list.push(Assumption {
@@ -88,7 +107,11 @@ fn otherwise(input: &PlanInput<'_>, outcome: &Outcome<'_>, settings: Settings, w
     if now == then {
         return format!("{with}, the plan uses as many GPUs and leaves as many pods waiting");
     }
-    let waiting = if now.1 == then.1 { String::new() } else { format!(" and {} instead of {} pods wait", then.1, now.1) };
+    let waiting = if now.1 == then.1 {
+        String::new()
+    } else {
+        format!(" and {} instead of {} pods wait", then.1, now.1)
+    };
     format!("{with}, it uses {} GPUs instead of {}{waiting}", then.0, now.0)
 }
 

@@ -19,14 +19,25 @@ pub(super) fn changes(world: &World<'_>, nodes: &[PlannedNode]) -> Vec<Change> {
             let mut disturbed_pods = gpu.leaving.clone();
             disturbed_pods.sort();
             disturbed_pods.dedup();
-            changes.push(Change { node: name.clone(), gpu: planned.uuid.clone(), change, to: words(planned), disturbed_pods });
+            changes.push(Change {
+                node: name.clone(),
+                gpu: planned.uuid.clone(),
+                change,
+                to: words(planned),
+                disturbed_pods,
+            });
         }
     }
     changes.sort();
     changes
 }
 
-fn change(world: &World<'_>, state: &NodeState<'_>, planned: &PlannedGpu, gpu: &GpuState<'_>) -> Option<ChangeKind> {
+fn change(
+    world: &World<'_>,
+    state: &NodeState<'_>,
+    planned: &PlannedGpu,
+    gpu: &GpuState<'_>,
+) -> Option<ChangeKind> {
     let mode_change = || {
         let reset = world.kinds[gpu.kind].product.and_then(|p| p.mode_change_needs_reset);
         Some(if reset == Some(true) { ChangeKind::MigModeReset } else { ChangeKind::MigMode })
@@ -49,7 +60,8 @@ fn cut_change(state: &NodeState<'_>, planned: &PlannedGpu, gpu: &GpuState<'_>) -
     let geometry = |names: &[(u32, &tesela_model::product::ProfileName)]| {
         names.iter().map(|(_, p)| (*p).clone()).collect::<Geometry>()
     };
-    let same = if gpu.exact { sorted(&before) == sorted(&after) } else { geometry(&before) == geometry(&after) };
+    let same =
+        if gpu.exact { sorted(&before) == sorted(&after) } else { geometry(&before) == geometry(&after) };
     if !same && !planned.instances.is_empty() {
         return Some(ChangeKind::Geometry);
     }

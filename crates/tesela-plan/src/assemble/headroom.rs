@@ -19,14 +19,16 @@ pub(super) fn headroom(
     nodes: &[PlannedNode],
     pools: &[PlannedPool],
 ) -> Vec<Headroom> {
-    let wanted = if input.fleet.has_nodes || !input.fleet.nodes.is_empty() { input.fleet.headroom_nodes } else { 0 };
+    let wanted =
+        if input.fleet.has_nodes || !input.fleet.nodes.is_empty() { input.fleet.headroom_nodes } else { 0 };
     let mut taken: BTreeSet<usize> = BTreeSet::new();
     let mut result = Vec::new();
     for pool in pools {
         let members: Vec<usize> = (0..nodes.len())
             .filter(|&n| nodes[n].name.as_ref().is_some_and(|name| pool.nodes.binary_search(name).is_ok()))
             .collect();
-        let stands_in = |n: usize, member: usize| covers(&outcome.world.nodes[n], &outcome.world.nodes[member]);
+        let stands_in =
+            |n: usize, member: usize| covers(&outcome.world.nodes[n], &outcome.world.nodes[member]);
         let spare: Vec<usize> = (0..nodes.len())
             .filter(|n| is_free(&outcome.world.nodes[*n]) && !taken.contains(n))
             .filter(|&n| members.iter().any(|&m| stands_in(n, m)))
@@ -72,13 +74,19 @@ fn covers(spare: &NodeState<'_>, member: &NodeState<'_>) -> bool {
 fn sentence(pool: &PlannedPool, wanted: u32, names: &[String], survives: bool, new: bool) -> String {
     let pool = &pool.name;
     if new {
-        return format!("pool {pool} is of hardware that is not there yet; buy a spare node if it must survive the loss of one");
+        return format!(
+            "pool {pool} is of hardware that is not there yet; buy a spare node if it must survive the loss of one"
+        );
     }
     match (wanted, names.len(), survives) {
         (0, _, _) => format!("no node is kept free for pool {pool}"),
         (_, 0, _) => format!("no free node could stand in for a node of pool {pool}"),
-        (_, _, true) => format!("{} stays free and can stand in for any node of pool {pool}", names.join(", ")),
-        (_, _, false) => format!("{} stays free for pool {pool}, but is smaller than its largest node", names.join(", ")),
+        (_, _, true) => {
+            format!("{} stays free and can stand in for any node of pool {pool}", names.join(", "))
+        }
+        (_, _, false) => {
+            format!("{} stays free for pool {pool}, but is smaller than its largest node", names.join(", "))
+        }
     }
 }
 

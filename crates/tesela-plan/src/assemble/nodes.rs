@@ -89,7 +89,8 @@ impl Here<'_, '_> {
                         MigStrategy::Single => GpuResource::gpu(),
                         MigStrategy::None | MigStrategy::Mixed => GpuResource::mig(rule.name.clone()),
                     };
-                    let name = if cut.replicas.is_some() && self.state.renamed { name.renamed() } else { name };
+                    let name =
+                        if cut.replicas.is_some() && self.state.renamed { name.renamed() } else { name };
                     for user in &cut.users {
                         let seat = self.seat(user, Mode::Mig, cut.replicas, name.clone(), kind.name.clone());
                         let seat = seat.map(|s| Seat { profile: Some(rule.name.clone()), ..s });

@@ -44,7 +44,10 @@ pub(super) fn reason(
         (Some(Shape::Share(need)), Mode::TimeSliced | Mode::Mps) => {
             let most = most_replicas(kind.and_then(|k| k.memory), need, &input.settings);
             let replicas = seat.replicas.unwrap_or(1);
-            format!("{why}: {replicas} such shares fit one {} by memory and load (at most {most})", seat.product)
+            format!(
+                "{why}: {replicas} such shares fit one {} by memory and load (at most {most})",
+                seat.product
+            )
         }
         (Some(Shape::Instance(_)), Mode::Exclusive) => {
             format!("{why}; {}, so it gets a whole {}", no_instance(kind, wanted), seat.product)
@@ -70,7 +73,9 @@ fn is_as_decided(wanted: Option<&Shape>, seat: &Seat) -> bool {
 }
 
 fn no_instance(kind: Option<&Kind<'_>>, wanted: Option<&Shape>) -> &'static str {
-    let (Some(kind), Some(Shape::Instance(need))) = (kind, wanted) else { return "no instance was to be had" };
+    let (Some(kind), Some(Shape::Instance(need))) = (kind, wanted) else {
+        return "no instance was to be had";
+    };
     match &kind.rules {
         None => "this product has no MIG",
         Some(rules) if wanted_profile(rules, need).is_none() => "no profile of this product is large enough",
@@ -96,25 +101,31 @@ pub(super) fn kept_unseen(input: &PlanInput<'_>, lost: &Lost) -> Assignment {
         mode,
         replicas: None,
         resource,
-        count: 0,
+        count: lost.pods,
         gpus: lost.devices,
         node: Some(lost.node.clone()),
         gpu: None,
         product: product.map_or_else(|| "unknown".to_owned(), |g| g.product.clone()),
         profile,
         start: None,
-        staying: 0,
+        staying: lost.pods,
         request_today: None,
         reason: format!("{}; it keeps that, and nothing is planned around it", lost.reason),
     }
 }
 
 /// What is short, and where it was looked for.
-pub(super) fn why_unmet(input: &PlanInput<'_>, decision: &Decision, outcome: &Outcome<'_>, w: usize) -> String {
+pub(super) fn why_unmet(
+    input: &PlanInput<'_>,
+    decision: &Decision,
+    outcome: &Outcome<'_>,
+    w: usize,
+) -> String {
     let workload = &input.demand.workloads[w];
     let world = &outcome.world;
     let mut selected = 0u64;
-    let (mut closed, mut tainted, mut no_cpu, mut no_memory, mut right_product) = (0u64, None, 0u64, 0u64, 0u64);
+    let (mut closed, mut tainted, mut no_cpu, mut no_memory, mut right_product) =
+        (0u64, None, 0u64, 0u64, 0u64);
     for node in &world.nodes {
         let Some(name) = node.name() else { continue };
         if node.gpus.is_empty() || !workload.constraints.selects(name, node.labels) {
@@ -140,23 +151,38 @@ pub(super) fn why_unmet(input: &PlanInput<'_>, decision: &Decision, outcome: &Ou
         return format!("wants {what}; no GPU node satisfies its node selector and affinity");
     }
     if right_product == 0 {
-        let taint = tainted.map_or(String::new(), |t| format!(" or have the taint {t}, which it does not tolerate"));
-        return format!("wants {what}; all {selected} nodes it may go to take no new pods ({closed} closed){taint}");
+        let taint =
+            tainted.map_or(String::new(), |t| format!(" or have the taint {t}, which it does not tolerate"));
+        return format!(
+            "wants {what}; all {selected} nodes it may go to take no new pods ({closed} closed){taint}"
+        );
     }
     if no_cpu == right_product {
-        return format!("wants {what} and {} CPU; none of its {right_product} nodes has that much CPU left", workload.cpu);
+        return format!(
+            "wants {what} and {} CPU; none of its {right_product} nodes has that much CPU left",
+            workload.cpu
+        );
     }
     if no_memory == right_product {
-        return format!("wants {what} and {} of memory; none of its {right_product} nodes has that left", workload.memory);
+        return format!(
+            "wants {what} and {} of memory; none of its {right_product} nodes has that left",
+            workload.memory
+        );
     }
     if workload.same_node {
-        return format!("wants {what} for all its pods on one node; none of its {right_product} nodes has room for all");
+        return format!(
+            "wants {what} for all its pods on one node; none of its {right_product} nodes has room for all"
+        );
     }
-    format!("wants {what}; {} of its {right_product} nodes are left with a free GPU and none gives that", nodes_with_free(world))
+    format!(
+        "wants {what}; {} of its {right_product} nodes are left with a free GPU and none gives that",
+        nodes_with_free(world)
+    )
 }
 
 fn nodes_with_free(world: &World<'_>) -> usize {
-    let free = |g: &crate::world::GpuState<'_>| !g.used() && matches!(g.content, Content::Full(_) | Content::Mig(_));
+    let free =
+        |g: &crate::world::GpuState<'_>| !g.used() && matches!(g.content, Content::Full(_) | Content::Mig(_));
     world.nodes.iter().filter(|n| n.open && n.gpus.iter().any(free)).count()
 }
 
@@ -165,7 +191,9 @@ fn wanted_words(decision: &Decision, workload: &tesela_model::demand::Workload) 
         Some(Shape::Whole) | None if workload.gpus > 1 => format!("{} whole GPUs on one node", workload.gpus),
         Some(Shape::Whole) | None => "a whole GPU".to_owned(),
         Some(Shape::Instance(InstanceNeed::Profile(profile))) => format!("an instance {profile}"),
-        Some(Shape::Instance(InstanceNeed::Memory(need))) => format!("an instance with {need} or a whole GPU"),
+        Some(Shape::Instance(InstanceNeed::Memory(need))) => {
+            format!("an instance with {need} or a whole GPU")
+        }
         Some(Shape::Share(_)) => "a share, an instance or a whole GPU".to_owned(),
         Some(Shape::AsRequested) => {
             let request = workload.request.as_ref().map_or(String::new(), ToString::to_string);
@@ -179,8 +207,7 @@ pub(super) fn findings(input: &PlanInput<'_>, decisions: &[Decision], outcome: &
     let mut found = Vec::new();
     for (w, workload) in input.demand.workloads.iter().enumerate() {
         let decision = &decisions[w];
-        let shares = workload.running.iter().any(|h| running::shares(input, h));
-        if !decision.must_isolate || !shares {
+        if workload.running.iter().all(|h| running::isolates(input, decision, w, h)) {
             continue;
         }
         let moved = outcome.moving.contains(&w);
@@ -188,7 +215,10 @@ pub(super) fn findings(input: &PlanInput<'_>, decisions: &[Decision], outcome: &
             severity: Severity::Error,
             rule: "isolation-broken".into(),
             subject: workload.key.to_string(),
-            message: format!("runs on a share today, though it needs isolation `instance`; tenant {}", workload.tenant),
+            message: format!(
+                "shares a device with others today, though tenant {} needs isolation `{}` for it",
+                workload.tenant, decision.isolation
+            ),
             fix: if moved {
                 "carry out this plan: it moves the pods to a device of their own".into()
             } else {

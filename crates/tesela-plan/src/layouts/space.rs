@@ -74,31 +74,17 @@ impl Space {
                 });
             }
             items.push(Item { rule });
-            let slot = |&placement: &Placement| Slot {
-                item,
-                placement,
-                mask: placement.mask(),
-            };
+            let slot = |&placement: &Placement| Slot { item, placement, mask: placement.mask() };
             slots.extend(profile.placements.iter().map(slot));
         }
         slots.sort_by_key(|s: &Slot| (s.placement.start, rules[items[s.item].rule].name.clone(), s.item));
         let whole = Room {
-            units: Placement {
-                start: 0,
-                size: product.units(),
-            }
-            .mask(),
+            units: Placement { start: 0, size: product.units() }.mask(),
             slices: product.compute_slices,
             engines: product.engine_caps().values().map(|cap| cap.unwrap_or(u32::MAX)),
             left: rules.iter().map(|r| r.max).collect(),
         };
-        Ok(Self {
-            product: product.id.clone(),
-            items,
-            rules,
-            slots,
-            whole,
-        })
+        Ok(Self { product: product.id.clone(), items, rules, slots, whole })
     }
 
     pub(crate) fn empty_room(&self) -> Room {
@@ -110,10 +96,7 @@ impl Space {
         let mut room = self.whole.clone();
         for instance in layout.instances() {
             let profile = product.profile(instance.profile.as_str())?;
-            let placement = Placement {
-                start: instance.start,
-                size: instance.size,
-            };
+            let placement = Placement { start: instance.start, size: instance.size };
             let engines = profile.engines.values().map(|e| e.unwrap_or(0));
             let rule = self.rules.iter().position(|r| r.name == profile.name);
             room.occupy(placement.mask(), profile.compute_slices, &engines, rule);
@@ -135,11 +118,7 @@ impl Space {
         slot.mask & !room.units == 0
             && rule.slices <= room.slices
             && room.left[rule_index] > 0
-            && rule
-                .engines
-                .iter()
-                .zip(&room.engines)
-                .all(|(taken, free)| taken <= free)
+            && rule.engines.iter().zip(&room.engines).all(|(taken, free)| taken <= free)
     }
 
     fn take(&self, room: &mut Room, slot: &Slot) {
@@ -185,11 +164,7 @@ impl Space {
         room: &mut Room,
         visit: &mut dyn FnMut(&[usize], &Counts, &Room),
     ) -> Result<(), LayoutsError> {
-        let mut walk = Walk {
-            placed: Vec::new(),
-            counts: vec![0; self.items.len()],
-            steps: 0,
-        };
+        let mut walk = Walk { placed: Vec::new(), counts: vec![0; self.items.len()], steps: 0 };
         self.step(room, &mut walk, 0, visit)
     }
 
@@ -202,10 +177,7 @@ impl Space {
     ) -> Result<(), LayoutsError> {
         walk.steps += 1;
         if walk.steps > MOST_STATES {
-            return Err(LayoutsError::TooManyStates {
-                product: self.product.clone(),
-                limit: MOST_STATES,
-            });
+            return Err(LayoutsError::TooManyStates { product: self.product.clone(), limit: MOST_STATES });
         }
         visit(&walk.placed, &walk.counts, room);
         for (index, slot) in self.slots.iter().enumerate().skip(from) {
@@ -229,11 +201,7 @@ impl Space {
         counts: &[u8],
         visit: &mut dyn FnMut(&[usize]),
     ) -> Result<(), LayoutsError> {
-        let mut walk = Walk {
-            placed: Vec::new(),
-            counts: counts.to_vec(),
-            steps: 0,
-        };
+        let mut walk = Walk { placed: Vec::new(), counts: counts.to_vec(), steps: 0 };
         self.step_exactly(room, &mut walk, 0, visit)
     }
 
@@ -246,10 +214,7 @@ impl Space {
     ) -> Result<(), LayoutsError> {
         walk.steps += 1;
         if walk.steps > MOST_STATES {
-            return Err(LayoutsError::TooManyStates {
-                product: self.product.clone(),
-                limit: MOST_STATES,
-            });
+            return Err(LayoutsError::TooManyStates { product: self.product.clone(), limit: MOST_STATES });
         }
         if walk.counts.iter().all(|c| *c == 0) {
             visit(&walk.placed);
@@ -283,8 +248,7 @@ impl Space {
     /// The counts as a multiset of profiles.
     pub(crate) fn geometry(&self, counts: &Counts) -> Geometry {
         let each = self.items.iter().zip(counts);
-        each.flat_map(|(item, &n)| (0..n).map(|_| self.rules[item.rule].name.clone()))
-            .collect()
+        each.flat_map(|(item, &n)| (0..n).map(|_| self.rules[item.rule].name.clone())).collect()
     }
 
     /// The checked layout of `base` and the slots placed.
@@ -297,10 +261,7 @@ impl Space {
         let before = base.iter().map(|i| (i.profile.clone(), i.start));
         let added = placed.iter().map(|&index| {
             let slot = &self.slots[index];
-            (
-                self.rules[self.items[slot.item].rule].name.clone(),
-                slot.placement.start,
-            )
+            (self.rules[self.items[slot.item].rule].name.clone(), slot.placement.start)
         });
         Ok(Layout::new(product, before.chain(added))?)
     }
@@ -339,9 +300,5 @@ pub(crate) fn maximal(geometries: &BTreeSet<Counts>) -> Vec<Counts> {
             found
         })
     };
-    geometries
-        .iter()
-        .filter(|counts| !grows(counts))
-        .cloned()
-        .collect()
+    geometries.iter().filter(|counts| !grows(counts)).cloned().collect()
 }

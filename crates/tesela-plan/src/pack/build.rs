@@ -1,6 +1,7 @@
 //! From amounts of columns to layouts, and from dual prices to a certificate.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use tesela_model::layout::Layout;
 use tesela_model::product::{Product, ProfileName};
@@ -41,11 +42,7 @@ pub(super) fn prove(program: &Program, vertex: &Vertex) -> Result<Prices, TooLar
         objective = sub(objective, mul(supply.count, *value)?)?;
     }
     let bound = objective / vertex.den + i128::from(objective % vertex.den > 0);
-    let common = vertex
-        .prices
-        .iter()
-        .chain(&values)
-        .fold(vertex.den, |g, v| program::gcd(g, *v));
+    let common = vertex.prices.iter().chain(&values).fold(vertex.den, |g, v| program::gcd(g, *v));
     Ok(Prices {
         objective,
         bound,
@@ -81,11 +78,7 @@ impl Prices {
             match &supply.kind {
                 SupplyKind::Offer(offer) => {
                     let limit = problem.offers[*offer].limit.unwrap_or(u64::MAX);
-                    limits.push(LimitValue {
-                        offer: *offer,
-                        limit,
-                        value: large(value)?,
-                    });
+                    limits.push(LimitValue { offer: *offer, limit, value: large(value)? });
                 }
                 SupplyKind::Partial(members) => {
                     for &member in members {
@@ -118,7 +111,7 @@ impl Prices {
 
 /// So many GPUs of one kind that hold the same.
 #[derive(Debug, Clone)]
-struct Entry {
+struct Use {
     source: program::Source,
     holds: Vec<i128>,
     count: i128,
@@ -137,21 +130,13 @@ pub(super) fn packing(
     for (&column, &count) in uses {
         let column = &program.columns[column];
         if count > 0 && column.source != program::Source::Slack {
-            entries.push(Entry {
-                source: column.source,
-                holds: column.holds.clone(),
-                count,
-            });
+            entries.push(Use { source: column.source, holds: column.holds.clone(), count });
         }
     }
     let entries = without_surplus(program, entries)?;
     let mut left = rows.iter().map(|row| pools(problem, row)).collect::<Vec<_>>();
     let mut unplaced: BTreeMap<usize, i128> = BTreeMap::new();
-    let mut supplies = program
-        .supplies
-        .iter()
-        .map(|s| members(problem, &s.kind))
-        .collect::<Vec<_>>();
+    let mut supplies = program.supplies.iter().map(|s| members(problem, &s.kind)).collect::<Vec<_>>();
     let mut shapes: BTreeMap<(Source, Vec<(usize, u8)>), i128> = BTreeMap::new();
     for entry in entries {
         for (classes, count) in by_class(&entry, &mut left)? {
@@ -166,9 +151,7 @@ pub(super) fn packing(
                 }
                 program::Source::Group(supply) => {
                     for (partial, count) in draw(&mut supplies[supply], count) {
-                        *shapes
-                            .entry((Source::Partial(partial), classes.clone()))
-                            .or_insert(0) += count;
+                        *shapes.entry((Source::Partial(partial), classes.clone())).or_insert(0) += count;
                     }
                 }
                 program::Source::Slack => {}
@@ -180,7 +163,7 @@ pub(super) fn packing(
 }
 
 /// Takes what is placed beyond the demand away again, from as few GPUs as can be.
-fn without_surplus(program: &Program, mut entries: Vec<Entry>) -> Result<Vec<Entry>, TooLarge> {
+fn without_surplus(program: &Program, mut entries: Vec<Use>) -> Result<Vec<Use>, TooLarge> {
     let mut surplus = program.demand.iter().map(|d| -d).collect::<Vec<_>>();
     for entry in &entries {
         for (sum, held) in surplus.iter_mut().zip(&entry.holds) {
@@ -188,52 +171,34 @@ fn without_surplus(program: &Program, mut entries: Vec<Entry>) -> Result<Vec<Ent
         }
     }
     while surplus.iter().any(|s| *s > 0) {
-        let removable = |e: &Entry| {
-            e.holds
-                .iter()
-                .zip(&surplus)
-                .map(|(held, over)| (*held).min(*over).max(0))
-                .collect::<Vec<_>>()
+        let removable = |e: &Use| {
+            e.holds.iter().zip(&surplus).map(|(held, over)| (*held).min(*over).max(0)).collect::<Vec<_>>()
         };
-        let rank = |e: &Entry| {
+        let rank = |e: &Use| {
             let removed = removable(e);
             let empties = removed == e.holds;
-            (
-                e.source == program::Source::Unplaced && empties,
-                empties,
-                removed.iter().sum::<i128>(),
-            )
+            (e.source == program::Source::Unplaced && empties, empties, removed.iter().sum::<i128>())
         };
         // The last of equal ones; there is one, since what is over was placed by some entry.
         let Some(at) = (0..entries.len()).max_by_key(|&at| rank(&entries[at])) else {
             return Err(TooLarge);
         };
         let removed = removable(&entries[at]);
-        let most = removed
-            .iter()
-            .zip(&surplus)
-            .filter(|(r, _)| **r > 0)
-            .map(|(r, s)| s / r)
-            .min();
+        let most = removed.iter().zip(&surplus).filter(|(r, _)| **r > 0).map(|(r, s)| s / r).min();
         let Some(count) = most.map(|m| m.min(entries[at].count)) else {
             return Err(TooLarge);
         };
         for (over, taken) in surplus.iter_mut().zip(&removed) {
             *over -= taken * count;
         }
-        let holds = entries[at]
-            .holds
-            .iter()
-            .zip(&removed)
-            .map(|(h, r)| h - r)
-            .collect::<Vec<_>>();
+        let holds = entries[at].holds.iter().zip(&removed).map(|(h, r)| h - r).collect::<Vec<_>>();
         let source = entries[at].source;
         entries[at].count -= count;
         if entries[at].count == 0 {
             entries.remove(at);
         }
         if holds.iter().any(|h| *h > 0) {
-            entries.push(Entry { source, holds, count });
+            entries.push(Use { source, holds, count });
         }
     }
     Ok(entries)
@@ -241,19 +206,15 @@ fn without_surplus(program: &Program, mut entries: Vec<Entry>) -> Result<Vec<Ent
 
 /// Classes of a row with what each still wants.
 fn pools(problem: &Problem<'_>, row: &Row) -> Vec<(usize, i128)> {
-    row.members
-        .iter()
-        .map(|&class| (class, i128::from(problem.classes[class].count)))
-        .collect()
+    row.members.iter().map(|&class| (class, i128::from(problem.classes[class].count))).collect()
 }
 
 fn members(problem: &Problem<'_>, kind: &SupplyKind) -> Vec<(usize, i128)> {
     match kind {
         SupplyKind::Offer(_) => Vec::new(),
-        SupplyKind::Partial(members) => members
-            .iter()
-            .map(|&p| (p, i128::from(problem.partial[p].count)))
-            .collect(),
+        SupplyKind::Partial(members) => {
+            members.iter().map(|&p| (p, i128::from(problem.partial[p].count))).collect()
+        }
     }
 }
 
@@ -276,7 +237,7 @@ fn draw(from: &mut Vec<(usize, i128)>, count: i128) -> Vec<(usize, i128)> {
 type ByClass = (Vec<(usize, u8)>, i128);
 
 /// Splits an entry so that each GPU's instances are given to classes, in the order of the rows' members.
-fn by_class(entry: &Entry, left: &mut [Vec<(usize, i128)>]) -> Result<Vec<ByClass>, TooLarge> {
+fn by_class(entry: &Use, left: &mut [Vec<(usize, i128)>]) -> Result<Vec<ByClass>, TooLarge> {
     let mut parts = Vec::new();
     let mut rest = entry.count;
     while rest > 0 {
@@ -304,71 +265,49 @@ fn place(
     problem: &Problem<'_>,
     shapes: BTreeMap<(Source, Vec<(usize, u8)>), i128>,
 ) -> Result<Vec<Filled>, PackError> {
-    let mut arrangers = BTreeMap::new();
-    let mut layouts: BTreeMap<(Source, Vec<(usize, u8)>), Layout> = BTreeMap::new();
+    let mut known = BTreeMap::new();
     let mut filled = Vec::new();
     for ((source, classes), count) in shapes {
         let (product, state) = match source {
-            Source::Offer(offer) => (
-                problem.offers[offer].product,
-                Layout::empty(problem.offers[offer].product),
-            ),
-            Source::Partial(partial) => (
-                problem.partial[partial].product,
-                problem.partial[partial].layout.clone(),
-            ),
+            Source::Offer(offer) => {
+                (problem.offers[offer].product, Layout::empty(problem.offers[offer].product))
+            }
+            Source::Partial(partial) => {
+                (problem.partial[partial].product, problem.partial[partial].layout.clone())
+            }
         };
-        let names = profile_names(problem, product)?;
+        let (names, arranger) = match known.entry(product.id.as_str()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => {
+                let names = profile_names(problem, product)?;
+                let arranger = Arranger::new(product, &names)?;
+                free.insert((names, arranger))
+            }
+        };
         let wanted = classes.iter().map(|&(class, amount)| {
             let name = problem.classes[class].profiles.get(&product.id);
-            let name = name
-                .and_then(|n| product.profile(n.as_str()).ok())
-                .map(|p| &p.name);
-            (
-                class,
-                names.iter().position(|n| Some(n) == name).unwrap_or(0),
-                amount,
-            )
+            let name = name.and_then(|n| product.profile(n.as_str()).ok()).map(|p| &p.name);
+            (class, names.iter().position(|n| Some(n) == name).unwrap_or(0), amount)
         });
         let wanted = wanted.collect::<Vec<_>>();
         let mut counts = vec![0u8; names.len()];
         for &(_, index, amount) in &wanted {
             counts[index] += amount;
         }
-        let arranger = match arrangers.entry(product.id.as_str()) {
-            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::btree_map::Entry::Vacant(free) => free.insert(Arranger::new(product, &names)?),
-        };
-        let key = (source, counts.iter().copied().enumerate().collect::<Vec<_>>());
-        let layout = match layouts.get(&key) {
-            Some(layout) => layout.clone(),
-            None => arranger.arrange(product, &state, &counts)?.ok_or(TooLarge)?,
-        };
-        layouts.insert(key, layout.clone());
+        let layout = arranger.arrange(product, &state, &counts)?.ok_or(TooLarge)?;
         let mut added = Vec::new();
-        let mut free = layout
-            .instances()
-            .iter()
-            .filter(|i| !state.instances().contains(i))
-            .collect::<Vec<_>>();
+        let mut free =
+            layout.instances().iter().filter(|i| !state.instances().contains(i)).collect::<Vec<_>>();
         for (class, index, amount) in wanted {
             for _ in 0..amount {
                 if let Some(at) = free.iter().position(|i| i.profile == names[index]) {
-                    added.push(Added {
-                        class,
-                        instance: free.remove(at).clone(),
-                    });
+                    added.push(Added { class, instance: free.remove(at).clone() });
                 }
             }
         }
         added.sort_by_key(|a| (a.instance.start, a.class));
         let count = u64::try_from(count).map_err(|_| TooLarge)?;
-        filled.push(Filled {
-            source,
-            layout,
-            added,
-            count,
-        });
+        filled.push(Filled { source, layout, added, count });
     }
     filled.sort_by(|a, b| (a.source, &a.layout, &a.added).cmp(&(b.source, &b.layout, &b.added)));
     Ok(filled)
@@ -378,13 +317,7 @@ fn place(
 fn profile_names(problem: &Problem<'_>, product: &Product) -> Result<Vec<ProfileName>, PackError> {
     let mut names = Vec::new();
     for name in problem.classes.iter().filter_map(|c| c.profiles.get(&product.id)) {
-        names.push(
-            product
-                .profile(name.as_str())
-                .map_err(LayoutsError::from)?
-                .name
-                .clone(),
-        );
+        names.push(product.profile(name.as_str()).map_err(LayoutsError::from)?.name.clone());
     }
     names.sort();
     names.dedup();
@@ -439,12 +372,7 @@ fn finish(
         filled,
         unplaced: unplaced
             .iter()
-            .map(|(&class, &count)| {
-                Ok(Unplaced {
-                    class,
-                    count: small(count)?,
-                })
-            })
+            .map(|(&class, &count)| Ok(Unplaced { class, count: small(count)? }))
             .collect::<Result<_, TooLarge>>()?,
         wasted_compute_slices: small(slices)?,
         wasted_memory_units: small(units)?,

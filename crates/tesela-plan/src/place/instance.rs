@@ -49,7 +49,7 @@ impl<'a> Placer<'_, 'a> {
         let mut placed = 0;
         for offer in self.offers() {
             while placed < count {
-                let Some(node) = self.buy(offer) else { break };
+                let Some(node) = self.buy(w, offer) else { break };
                 let more = self.instances_by(w, need, count - placed, Some(node), &[
                     Means::CutOnUsed,
                     Means::NewMig,
@@ -192,13 +192,16 @@ fn can(kinds: &[Kind<'_>], state: &NodeState<'_>, gpu: &GpuState<'_>, need: &Ins
         (Content::Mig(cuts), Means::FreeOnUsed) => used && cuts.iter().filter(|c| is_free(c, profile)).count() >= devices,
         (Content::Mig(cuts), Means::FreeOnIdle) => !used && cuts.iter().filter(|c| is_free(c, profile)).count() >= devices,
         (Content::Mig(cuts), Means::CutOnUsed) => {
-            used && gpu.exact && state.may_cut(cuts) && fits(rules, cuts, profile, devices)
+            used && gpu.exact && !state.geometry_disturbs(gpu) && state.may_cut(cuts) && fits(rules, cuts, profile, devices)
         }
         (Content::Mig(cuts), Means::CutOnIdle) => {
             !used && state.may_recut(gpu) && state.may_cut(cuts) && fits(rules, cuts, profile, devices)
         }
         (Content::Full(users), Means::NewMig) => {
-            users.is_empty() && state.single.is_none() && fits(rules, &[], profile, devices)
+            users.is_empty()
+                && state.single.is_none()
+                && !state.mode_change_disturbs(kinds[gpu.kind].needs_reset)
+                && fits(rules, &[], profile, devices)
         }
         _ => false,
     }
@@ -213,6 +216,9 @@ impl NodeState<'_> {
 }
 
 fn fits(rules: &MigRules<'_>, cuts: &[Cut], profile: usize, devices: usize) -> bool {
+    if devices == 1 && cuts.iter().all(|c| !c.users.is_empty()) {
+        return rules.fitting(cuts, profile).next().is_some();
+    }
     let mut used: Vec<Cut> = cuts.iter().filter(|c| !c.users.is_empty()).cloned().collect();
     for _ in 0..devices {
         let Some(start) = rules.best_start(&used, profile) else { return false };

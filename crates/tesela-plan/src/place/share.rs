@@ -104,7 +104,7 @@ impl<'a> Placer<'_, 'a> {
         let mut placed = 0;
         for offer in self.offers() {
             while placed < count {
-                let Some(node) = self.buy(offer) else { break };
+                let Some(node) = self.buy(w, offer) else { break };
                 let more = match self.sharing_of(w, need, node) {
                     Some(sharing) => self.fill_shares(w, node, &sharing, count - placed),
                     None => 0,

@@ -3,6 +3,7 @@
 use tesela_model::fleet::{MigStrategy, Offer};
 
 use super::Placer;
+use crate::decide::need_with_context;
 use crate::world::{Content, Full, GpuState, NodeState, Owner, User};
 
 impl<'a> Placer<'_, 'a> {
@@ -14,7 +15,7 @@ impl<'a> Placer<'_, 'a> {
         }
         for offer in self.offers() {
             while placed < count {
-                let Some(node) = self.buy(offer) else { break };
+                let Some(node) = self.buy(w, offer) else { break };
                 let more = self.place_whole_where(w, count - placed, Some(node), false);
                 if more == 0 {
                     self.return_last(offer);
@@ -72,14 +73,22 @@ impl<'a> Placer<'_, 'a> {
         if !state.may_be_whole() {
             return Vec::new();
         }
+        let need = need_with_context(self.workload(w), &self.input.settings);
         let mut slots: Vec<usize> = (0..state.gpus.len())
             .filter(|&g| {
                 let gpu = &state.gpus[g];
                 let fits = match &gpu.content {
                     Content::Full(users) => users.is_empty(),
-                    Content::Mig(_) => !gpu.used() && state.may_recut(gpu),
+                    Content::Mig(_) => {
+                        let needs_reset = self.world.kinds[gpu.kind].needs_reset;
+                        !gpu.used() && state.may_recut(gpu) && !state.mode_change_disturbs(needs_reset)
+                    }
                 };
-                fits && self.product_allowed(w, gpu.kind) && (!as_offered || is_offered_whole(gpu))
+                let enough = match (need, self.world.kinds[gpu.kind].memory) {
+                    (Some(need), Some(memory)) => memory >= need,
+                    _ => true,
+                };
+                fits && enough && self.product_allowed(w, gpu.kind) && (!as_offered || is_offered_whole(gpu))
             })
             .collect();
         slots.sort_by_key(|&g| {

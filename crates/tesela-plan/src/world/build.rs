@@ -29,6 +29,23 @@ impl<'a> World<'a> {
         world
     }
 
+    /// Keeps shared nodes to one tenant where something that stays asks for that.
+    pub(crate) fn claim(&mut self, tenant_only: &dyn Fn(usize) -> Option<String>) {
+        for node in &mut self.nodes {
+            let Some(Full::Shared(sharing)) = &mut node.full else { continue };
+            let users = node.gpus.iter().flat_map(|g| match &g.content {
+                Content::Full(users) => users.as_slice(),
+                Content::Mig(_) => &[],
+            });
+            sharing.tenant = users
+                .filter_map(|u| match u.owner {
+                    Owner::Workload(w) => tenant_only(w),
+                    Owner::Others => None,
+                })
+                .min();
+        }
+    }
+
     /// One more node of an offer; `None` when its limit is reached.
     pub(crate) fn buy(&mut self, input: &PlanInput<'a>, offer: usize) -> Option<usize> {
         let wanted: &'a NodeOffer = input.fleet.buy.get(offer)?;
@@ -71,6 +88,7 @@ impl<'a> World<'a> {
         self.kinds.push(Kind {
             name: name.to_owned(),
             product,
+            needs_reset: product.and_then(|p| p.mode_change_needs_reset).unwrap_or(true),
             memory,
             rules: product.and_then(MigRules::of),
             weight: price.unwrap_or_else(|| memory.map_or(UNKNOWN_MEMORY, |m| m.0)).max(1),
