@@ -133,11 +133,7 @@ pub struct Profile {
 impl Profile {
     /// Memory units of one instance: the size of its placements, else the known units, else 0.
     pub fn units(&self) -> u32 {
-        self.placements
-            .first()
-            .map(|p| p.size)
-            .or(self.memory_units)
-            .unwrap_or(0)
+        self.placements.first().map(|p| p.size).or(self.memory_units).unwrap_or(0)
     }
 
     /// The placement that begins at `start`.
@@ -271,21 +267,14 @@ pub struct UnknownProfile {
 }
 
 pub(crate) fn suggestion<T: fmt::Display>(nearest: &[T]) -> String {
-    nearest
-        .first()
-        .map(|name| format!(", did you mean {name}?"))
-        .unwrap_or_default()
+    nearest.first().map(|name| format!(", did you mean {name}?")).unwrap_or_default()
 }
 
 pub(crate) fn list<T: fmt::Display>(names: &[T]) -> String {
     if names.is_empty() {
         return "none".to_owned();
     }
-    names
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl Product {
@@ -299,19 +288,13 @@ impl Product {
             return Err(ProductError::NoComputeSlices { product: product() });
         }
         if let Some(units) = facts.memory_units.filter(|u| !(1..=64).contains(u)) {
-            return Err(ProductError::MemoryUnits {
-                product: product(),
-                units,
-            });
+            return Err(ProductError::MemoryUnits { product: product(), units });
         }
         let mut names = BTreeSet::new();
         for profile in &facts.profiles {
             for name in std::iter::once(&profile.name).chain(&profile.aliases) {
                 if !names.insert(name) {
-                    return Err(ProductError::DuplicateProfile {
-                        product: product(),
-                        profile: name.clone(),
-                    });
+                    return Err(ProductError::DuplicateProfile { product: product(), profile: name.clone() });
                 }
             }
             check_profile(&facts, profile)?;
@@ -329,12 +312,13 @@ impl Product {
     /// # Errors
     /// When it has none, with the nearest spellings.
     pub fn profile(&self, name: &str) -> Result<&Profile, UnknownProfile> {
+        let exact = self.profiles.iter().find(|profile| profile.name.as_str() == name);
+        if let Some(profile) = exact {
+            return Ok(profile);
+        }
         // A well-formed name is compared in its one spelling, so that `01g.5gb` is found too.
-        let wanted = ProfileName::parse(name).ok();
-        let wanted = wanted.as_ref().map_or(name, ProfileName::as_str);
-        let named = |profile: &&Profile| {
-            profile.name.as_str() == wanted || profile.aliases.iter().any(|a| a.as_str() == wanted)
-        };
+        let wanted = ProfileName::parse(name).map_err(|_| self.unknown(name))?;
+        let named = |profile: &&Profile| profile.name == wanted || profile.aliases.contains(&wanted);
         self.profiles.iter().find(named).ok_or_else(|| self.unknown(name))
     }
 
@@ -346,19 +330,12 @@ impl Product {
         let labelled = |profile: &&Profile| {
             profile.name.label_form() == text || profile.aliases.iter().any(|a| a.label_form() == text)
         };
-        self.profiles
-            .iter()
-            .find(labelled)
-            .ok_or_else(|| self.unknown(text))
+        self.profiles.iter().find(labelled).ok_or_else(|| self.unknown(text))
     }
 
     fn unknown(&self, name: &str) -> UnknownProfile {
-        let find = |text: &str| {
-            self.profiles
-                .iter()
-                .find(|p| p.name.as_str() == text)
-                .map(|p| p.name.clone())
-        };
+        let find =
+            |text: &str| self.profiles.iter().find(|p| p.name.as_str() == text).map(|p| p.name.clone());
         let nearest = nearest(name, self.profiles.iter().map(|p| p.name.as_str()));
         UnknownProfile {
             name: name.to_owned(),
@@ -382,13 +359,7 @@ impl Product {
 
     /// Memory units of the whole GPU: as known, else the end of the farthest placement, else 0.
     pub fn units(&self) -> u32 {
-        let ends = || {
-            self.profiles
-                .iter()
-                .flat_map(|p| &p.placements)
-                .map(|p| p.start + p.size)
-                .max()
-        };
+        let ends = || self.profiles.iter().flat_map(|p| &p.placements).map(|p| p.start + p.size).max();
         self.memory_units.or_else(ends).unwrap_or(0)
     }
 

@@ -59,9 +59,7 @@ impl ProfileName {
     /// # Errors
     /// When the text does not follow the grammar or a number does not fit 32 bits.
     pub fn parse(text: &str) -> Result<Self, ProfileNameError> {
-        Self::read(text).ok_or_else(|| ProfileNameError {
-            text: text.to_owned(),
-        })
+        Self::read(text).ok_or_else(|| ProfileNameError { text: text.to_owned() })
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -87,13 +85,7 @@ impl ProfileName {
         }
         let prefix = compute.map(|c| format!("{c}c.")).unwrap_or_default();
         let text = format!("{prefix}{slices}g.{gigabytes}gb{suffix}");
-        Some(Self {
-            text,
-            compute,
-            slices,
-            gigabytes,
-            attribute,
-        })
+        Some(Self { text, compute, slices, gigabytes, attribute })
     }
 
     /// The name as text.
@@ -208,9 +200,7 @@ impl ProductId {
     pub fn parse(text: &str) -> Result<Self, ProductIdError> {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if text.is_empty() || text.starts_with('-') || text.ends_with('-') || !text.bytes().all(allowed) {
-            return Err(ProductIdError {
-                text: text.to_owned(),
-            });
+            return Err(ProductIdError { text: text.to_owned() });
         }
         Ok(Self(text.to_owned()))
     }
@@ -281,11 +271,7 @@ pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -
         }
     }
     scored.sort_by_key(|(distance, _)| *distance);
-    scored
-        .into_iter()
-        .take(3)
-        .map(|(_, candidate)| candidate)
-        .collect()
+    scored.into_iter().take(3).map(|(_, candidate)| candidate).collect()
 }
 
 /// Optimal string alignment: insertions, deletions, replacements and swaps of neighbours.
@@ -315,10 +301,7 @@ mod tests {
     #[test]
     fn names_follow_the_grammar() {
         let name = ProfileName::parse("1c.3g.20gb+me.all").unwrap();
-        assert_eq!(
-            (name.compute(), name.slices(), name.gigabytes()),
-            (Some(1), 3, 20)
-        );
+        assert_eq!((name.compute(), name.slices(), name.gigabytes()), (Some(1), 3, 20));
         assert_eq!(name.attribute(), Some(ProfileAttribute::AllMedia));
         assert_eq!(name.label_form(), "1c.3g.20gb.me.all");
         assert_eq!(ProfileName::parse("01g.010gb").unwrap().as_str(), "1g.10gb");
@@ -346,10 +329,7 @@ mod tests {
 
     #[test]
     fn a_swap_is_the_nearest_spelling() {
-        assert_eq!(
-            nearest("1g.10bg", ["1g.20gb", "1g.10gb", "7g.80gb"])[0],
-            "1g.10gb"
-        );
+        assert_eq!(nearest("1g.10bg", ["1g.20gb", "1g.10gb", "7g.80gb"])[0], "1g.10gb");
         assert!(nearest("zzzzzzz", ["1g.10gb"]).is_empty());
     }
 

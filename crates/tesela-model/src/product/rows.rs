@@ -51,10 +51,7 @@ pub(super) struct ProfileRow {
 /// # Panics
 /// Never for rows that the generator wrote: it reads each name with the same parser and builds each product
 /// with the same check before it writes them, and a test builds the whole table.
-#[expect(
-    clippy::expect_used,
-    reason = "the rows are constants, proven by the test builtin_table_is_sound"
-)]
+#[expect(clippy::expect_used, reason = "the rows are constants, proven by the test builtin_table_is_sound")]
 pub(super) fn products(rows: &[ProductRow]) -> Vec<Product> {
     let name = |text: &str| ProfileName::parse(text).expect("generated profile name");
     let profile = |row: &ProfileRow| {
@@ -69,31 +66,19 @@ pub(super) fn products(rows: &[ProductRow]) -> Vec<Product> {
             memory: row.memory_mib.map(Mib),
             memory_also_seen: row.memory_mib_also_seen.iter().copied().map(Mib).collect(),
             max_instances: row.max_instances,
-            placements: row
-                .placements
-                .iter()
-                .map(|&(start, size)| Placement { start, size })
-                .collect(),
+            placements: row.placements.iter().map(|&(start, size)| Placement { start, size }).collect(),
             sms: row.sms,
-            engines: Engines {
-                copy,
-                decoder,
-                encoder,
-                jpeg,
-                ofa,
-            },
+            engines: Engines { copy, decoder, encoder, jpeg, ofa },
             compute_instances: row
                 .compute_instances
                 .iter()
-                .map(
-                    |&(text, ci_profile_enum, slices, max_instances, sms)| ComputeInstance {
-                        name: name(text),
-                        ci_profile_enum,
-                        slices,
-                        max_instances,
-                        sms,
-                    },
-                )
+                .map(|&(text, ci_profile_enum, slices, max_instances, sms)| ComputeInstance {
+                    name: name(text),
+                    ci_profile_enum,
+                    slices,
+                    max_instances,
+                    sms,
+                })
                 .collect(),
             graphics: row.graphics,
             p2p: row.p2p,

@@ -44,16 +44,8 @@ impl<'a> LabelledProduct<'a> {
             None => (value, false),
         };
         match rest.rsplit_once("-MIG-") {
-            Some((product, mig)) => Self {
-                product,
-                mig: Some(mig),
-                shared,
-            },
-            None => Self {
-                product: rest,
-                mig: None,
-                shared,
-            },
+            Some((product, mig)) => Self { product, mig: Some(mig), shared },
+            None => Self { product: rest, mig: None, shared },
         }
     }
 }
@@ -61,9 +53,8 @@ impl<'a> LabelledProduct<'a> {
 impl ProductTable {
     /// The table the program comes with.
     pub fn builtin() -> &'static Self {
-        static TABLE: LazyLock<ProductTable> = LazyLock::new(|| ProductTable {
-            products: rows::products(builtin::ROWS),
-        });
+        static TABLE: LazyLock<ProductTable> =
+            LazyLock::new(|| ProductTable { products: rows::products(builtin::ROWS) });
         &TABLE
     }
 
@@ -92,12 +83,7 @@ impl ProductTable {
     /// When there is none, with the nearest ids and names.
     pub fn find(&self, text: &str) -> Result<&Product, UnknownProduct> {
         let by_id = self.products.iter().find(|p| p.id.as_str() == text);
-        let by_name = || {
-            self.products
-                .iter()
-                .rev()
-                .find(|p| p.nvml_names.iter().any(|n| n == text))
-        };
+        let by_name = || self.products.iter().rev().find(|p| p.nvml_names.iter().any(|n| n == text));
         by_id.or_else(by_name).ok_or_else(|| self.unknown(text))
     }
 
@@ -115,16 +101,10 @@ impl ProductTable {
 
     fn unknown(&self, text: &str) -> UnknownProduct {
         let ids = self.products.iter().map(|p| p.id.as_str());
-        let names = self
-            .products
-            .iter()
-            .flat_map(|p| p.nvml_names.iter().map(String::as_str));
+        let names = self.products.iter().flat_map(|p| p.nvml_names.iter().map(String::as_str));
         UnknownProduct {
             text: text.to_owned(),
-            nearest: nearest(text, ids.chain(names))
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            nearest: nearest(text, ids.chain(names)).into_iter().map(str::to_owned).collect(),
             known: self.products.iter().map(|p| p.id.clone()).collect(),
         }
     }
@@ -165,13 +145,7 @@ mod tests {
                 };
                 let eighths = (memory * 8).div_ceil(total);
                 let gigabytes = (eighths * u64::from(total_gb) + 4) / 8;
-                assert_eq!(
-                    u64::from(profile.name.gigabytes()),
-                    gigabytes,
-                    "{} {}",
-                    product.id,
-                    profile.name
-                );
+                assert_eq!(u64::from(profile.name.gigabytes()), gigabytes, "{} {}", product.id, profile.name);
                 checked += 1;
             }
         }
@@ -184,22 +158,10 @@ mod tests {
         let label = LabelledProduct::read("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb.me-SHARED");
         assert_eq!(label.mig, Some("1g.5gb.me"));
         assert!(label.shared);
-        let product = table
-            .by_label("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb.me-SHARED")
-            .unwrap();
+        let product = table.by_label("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb.me-SHARED").unwrap();
         assert_eq!(product.id.as_str(), "a100-40gb");
-        assert_eq!(
-            product.profile_by_label("1g.5gb.me").unwrap().name.as_str(),
-            "1g.5gb+me"
-        );
-        assert_eq!(
-            table
-                .by_label("NVIDIA-H100-80GB-HBM3-SHARED")
-                .unwrap()
-                .id
-                .as_str(),
-            "h100-sxm-80gb"
-        );
+        assert_eq!(product.profile_by_label("1g.5gb.me").unwrap().name.as_str(), "1g.5gb+me");
+        assert_eq!(table.by_label("NVIDIA-H100-80GB-HBM3-SHARED").unwrap().id.as_str(), "h100-sxm-80gb");
         assert!(table.by_label("NVIDIA-L4").is_none());
     }
 
@@ -208,21 +170,12 @@ mod tests {
         let table = ProductTable::builtin();
         let error = table.find("h100-sxm-80g").unwrap_err();
         assert_eq!(error.nearest[0], "h100-sxm-80gb");
-        assert!(
-            table
-                .find("NVIDIA L4")
-                .unwrap_err()
-                .to_string()
-                .contains("`NVIDIA L4`")
-        );
+        assert!(table.find("NVIDIA L4").unwrap_err().to_string().contains("`NVIDIA L4`"));
         let h100 = table.find("NVIDIA H100 80GB HBM3").unwrap();
         let error = h100.profile("1g.10bg").unwrap_err();
         assert_eq!(error.nearest[0].as_str(), "1g.10gb");
         let text = h100.profile("1g.5gb").unwrap_err().to_string();
-        assert!(
-            text.contains("`1g.5gb`") && text.contains("h100-sxm-80gb"),
-            "{text}"
-        );
+        assert!(text.contains("`1g.5gb`") && text.contains("h100-sxm-80gb"), "{text}");
     }
 
     #[test]
@@ -246,11 +199,7 @@ mod tests {
 
     #[test]
     fn contradicting_facts_are_refused() {
-        let facts = ProductTable::builtin()
-            .find("a30-24gb")
-            .unwrap()
-            .clone()
-            .into_facts();
+        let facts = ProductTable::builtin().find("a30-24gb").unwrap().clone().into_facts();
         let refused = |change: fn(&mut ProductFacts)| {
             let mut facts = facts.clone();
             change(&mut facts);
