@@ -127,8 +127,8 @@ fn a_plan_without_changes_has_no_node_step() {
 fn sliced_entry(plan: &tesela_model::plan::Plan) -> String {
     let files = render(plan, Target::GpuOperator, &Existing::none()).unwrap().files();
     let map = files.into_iter().find(|f| f.path == "10-configmaps/device-plugin.yaml").unwrap();
-    let names = map.text.lines().filter_map(|l| l.trim().strip_suffix(": |"));
-    names.filter(|n| n.starts_with("tesela-timesliced")).next_back().unwrap().to_owned()
+    let mut names = map.text.lines().filter_map(|l| l.trim().strip_suffix(": |"));
+    names.find(|n| n.starts_with("tesela-timesliced")).unwrap().to_owned()
 }
 
 #[test]
