@@ -1,22 +1,61 @@
-//! Tasks of the repository: `cargo xtask generate [--check]`.
+//! Tasks of the repository. `cargo xtask` lists them.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "these tasks read and write the repository, start programs, look at the clock and print"
+)]
+
+mod bench_observe;
 mod cli_reference;
+mod cluster;
+mod edges;
 mod profiles;
 mod reference;
 mod schema;
+mod suite;
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-fn main() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  test [--quick]       every test of the repository; --quick: the everyday tests only
+  edges                who may import whom
+  generate [--check]   what is generated: write it, or say what is stale
+  cluster [--nodes N] [--pods M] [--seed S]
+                       a large made-up cluster as kubectl prints it, on standard output
+  bench-observe [--nodes N] [--pods M] [--seed S]
+                       time and memory of `tesela plan` on such a cluster";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let words = std::env::args().skip(1).collect::<Vec<_>>();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["generate"] => generate(&root, false),
-        ["generate", "--check"] => generate(&root, true),
-        _ => bail!("usage: cargo xtask generate [--check]"),
+        ["test"] => return suite::run(&root, false),
+        ["test", "--quick"] => return suite::run(&root, true),
+        ["edges"] => edges::run(&root)?,
+        ["generate"] => generate(&root, false)?,
+        ["generate", "--check"] => generate(&root, true)?,
+        ["cluster", ..] => cluster::run(&words[1..])?,
+        ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,
+        _ => bail!("{USAGE}"),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes everything that is generated, or with `check` says what is stale.

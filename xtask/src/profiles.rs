@@ -110,7 +110,7 @@ struct ComputeRow {
 /// # Errors
 /// When the data file cannot be read, a name is malformed, an entry lacks its source, or the table is stale.
 #[expect(clippy::disallowed_methods, reason = "xtask writes what is generated")]
-pub fn generate(root: &Path, check: bool) -> Result<()> {
+pub(crate) fn generate(root: &Path, check: bool) -> Result<()> {
     let source = root.join(SOURCE);
     let text =
         std::fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
@@ -128,11 +128,7 @@ pub fn generate(root: &Path, check: bool) -> Result<()> {
 
 fn render(text: &str) -> Result<String> {
     let document: Document = serde_saphyr::from_str(text)?;
-    ensure!(
-        document.schema_version == 1,
-        "schema_version is {}, not 1",
-        document.schema_version
-    );
+    ensure!(document.schema_version == 1, "schema_version is {}, not 1", document.schema_version);
     let mut out = format!(
         "//! Generated from `{SOURCE}` by `cargo xtask generate`. Do not edit.\n\n\
          use super::Confidence::{{High, Low, Medium}};\nuse super::rows::{{ProductRow, ProfileRow}};\n\n\
@@ -148,23 +144,11 @@ fn render(text: &str) -> Result<String> {
 fn product(out: &mut String, model: &Model) -> Result<()> {
     ProductId::parse(&model.id)?;
     ensure!(!model.sources.is_empty(), "no sources");
-    let pci = model
-        .pci_device_ids
-        .iter()
-        .map(|p| p.id.as_str())
-        .collect::<Vec<_>>();
+    let pci = model.pci_device_ids.iter().map(|p| p.id.as_str()).collect::<Vec<_>>();
     let capability = Some(&model.compute_capability).filter(|c| *c != "unknown");
     writeln!(out, "    ProductRow {{")?;
-    writeln!(
-        out,
-        "        id: {:?},\n        title: {:?},",
-        model.id, model.title
-    )?;
-    writeln!(
-        out,
-        "        nvml_names: &{:?},\n        pci_ids: &{pci:?},",
-        model.nvml_product_names
-    )?;
+    writeln!(out, "        id: {:?},\n        title: {:?},", model.id, model.title)?;
+    writeln!(out, "        nvml_names: &{:?},\n        pci_ids: &{pci:?},", model.nvml_product_names)?;
     writeln!(
         out,
         "        architecture: {:?},\n        compute_capability: {capability:?},",
@@ -172,32 +156,16 @@ fn product(out: &mut String, model: &Model) -> Result<()> {
     )?;
     writeln!(out, "        compute_slices: {},", model.compute_slices)?;
     writeln!(out, "        memory_units: {:?},", model.memory_slices)?;
-    writeln!(
-        out,
-        "        memory_mib: {:?},",
-        model.memory_mib_reported.or(model.memory_mib_nominal)
-    )?;
+    writeln!(out, "        memory_mib: {:?},", model.memory_mib_reported.or(model.memory_mib_nominal))?;
     writeln!(
         out,
         "        naming_total_gb: {:?},\n        sms: {:?},",
         model.naming_total_gb, model.sms_full_gpu
     )?;
-    writeln!(
-        out,
-        "        mode_change_needs_reset: {:?},",
-        model.mode_change_needs_reset
-    )?;
-    writeln!(
-        out,
-        "        mode_survives_reboot: {:?},",
-        model.mode_survives_reboot
-    )?;
+    writeln!(out, "        mode_change_needs_reset: {:?},", model.mode_change_needs_reset)?;
+    writeln!(out, "        mode_survives_reboot: {:?},", model.mode_survives_reboot)?;
     writeln!(out, "        min_driver: {:?},", model.min_driver)?;
-    writeln!(
-        out,
-        "        confidence: {},\n        profiles: &[",
-        confidence(&model.confidence)?
-    )?;
+    writeln!(out, "        confidence: {},\n        profiles: &[", confidence(&model.confidence)?)?;
     for row in &model.profiles {
         profile(out, row).with_context(|| format!("profile {}", row.name))?;
     }
@@ -210,66 +178,34 @@ fn profile(out: &mut String, row: &Row) -> Result<()> {
         ProfileName::parse(name)?;
     }
     ensure!(!row.sources.is_empty(), "no sources");
-    let placements = row
-        .placements
-        .iter()
-        .flatten()
-        .map(|p| placement(p))
-        .collect::<Result<Vec<_>>>()?;
-    let EngineRow {
-        copy,
-        decoder,
-        encoder,
-        jpeg,
-        ofa,
-    } = row.engines;
+    let placements = row.placements.iter().flatten().map(|p| placement(p)).collect::<Result<Vec<_>>>()?;
+    let EngineRow { copy, decoder, encoder, jpeg, ofa } = row.engines;
     let mut compute = Vec::new();
     for c in &row.compute_instances {
         ProfileName::parse(&c.name)?;
         compute.push((&c.name, c.ci_profile_enum, c.slices, c.max_instances, c.sms));
     }
     writeln!(out, "            ProfileRow {{")?;
-    writeln!(
-        out,
-        "                name: {:?},\n                aliases: &{:?},",
-        row.name, row.aliases
-    )?;
+    writeln!(out, "                name: {:?},\n                aliases: &{:?},", row.name, row.aliases)?;
     writeln!(out, "                profile_id: {:?},", row.profile_id)?;
     writeln!(out, "                gi_profile_enum: {:?},", row.gi_profile_enum)?;
     writeln!(out, "                compute_slices: {},", row.gpu_slices)?;
     writeln!(out, "                memory_units: {:?},", row.memory_slices)?;
     writeln!(out, "                memory_mib: {:?},", row.memory_mib)?;
-    writeln!(
-        out,
-        "                memory_mib_also_seen: &{:?},",
-        row.memory_mib_also_seen
-    )?;
+    writeln!(out, "                memory_mib_also_seen: &{:?},", row.memory_mib_also_seen)?;
     writeln!(out, "                max_instances: {:?},", row.max_instances)?;
     writeln!(out, "                placements: &{placements:?},")?;
     writeln!(out, "                sms: {:?},", row.sms)?;
-    writeln!(
-        out,
-        "                engines: {:?},",
-        [copy, decoder, encoder, jpeg, ofa]
-    )?;
+    writeln!(out, "                engines: {:?},", [copy, decoder, encoder, jpeg, ofa])?;
     writeln!(out, "                compute_instances: &{compute:?},")?;
-    writeln!(
-        out,
-        "                graphics: {:?},\n                p2p: {:?},",
-        row.graphics, row.p2p
-    )?;
-    writeln!(
-        out,
-        "                confidence: {},\n            }},",
-        confidence(&row.confidence)?
-    )?;
+    writeln!(out, "                graphics: {:?},\n                p2p: {:?},", row.graphics, row.p2p)?;
+    writeln!(out, "                confidence: {},\n            }},", confidence(&row.confidence)?)?;
     Ok(())
 }
 
 fn placement(text: &str) -> Result<(u32, u32)> {
-    let (start, size) = text
-        .split_once(':')
-        .with_context(|| format!("placement {text} is not START:SIZE"))?;
+    let (start, size) =
+        text.split_once(':').with_context(|| format!("placement {text} is not START:SIZE"))?;
     Ok((start.parse()?, size.parse()?))
 }
 

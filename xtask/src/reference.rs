@@ -13,7 +13,7 @@ const END: &str = "<!-- end -->";
 
 /// Writes the tables between their marks, or with `check` says that they are stale.
 #[expect(clippy::disallowed_methods, reason = "xtask reads and writes what is generated")]
-pub fn generate(root: &Path, check: bool) -> Result<()> {
+pub(crate) fn generate(root: &Path, check: bool) -> Result<()> {
     let path = root.join(FILE);
     let found = std::fs::read_to_string(&path).with_context(|| format!("cannot read {FILE}"))?;
     let mut wanted = found.clone();
@@ -41,11 +41,14 @@ fn tables(root: &Value) -> String {
         let node = resolve(root, &node);
         let Some(properties) = node["properties"].as_object() else { continue };
         let _ = writeln!(out, "\n### `{path}`\n\n| field | form | meaning |\n| --- | --- | --- |");
-        let needed: Vec<&str> = node["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let needed: Vec<&str> =
+            node["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         // What must be written comes first.
-        let (first, rest): (Vec<_>, Vec<_>) = properties.iter().partition(|(name, _)| needed.contains(&name.as_str()));
+        let (first, rest): (Vec<_>, Vec<_>) =
+            properties.iter().partition(|(name, _)| needed.contains(&name.as_str()));
         for (name, property) in first.into_iter().chain(rest) {
-            let told = property["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+            let told =
+                property["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
             let mark = if needed.contains(&name.as_str()) { " (needed)" } else { "" };
             let (form, inner) = form(root, property);
             let _ = writeln!(out, "| `{name}`{mark} | {form} | {told} |");
@@ -98,7 +101,8 @@ fn form(root: &Value, property: &Value) -> (String, Option<(&'static str, Value)
         Some("boolean") => ("`true` or `false`".to_owned(), None),
         Some("array") => {
             let (inner, table) = form(root, &node["items"]);
-            let text = if table.is_some() { "list of mappings".to_owned() } else { format!("list of {inner}") };
+            let text =
+                if table.is_some() { "list of mappings".to_owned() } else { format!("list of {inner}") };
             (text, table.map(|(_, node)| ("[]", node)))
         }
         Some("object") if node["properties"].is_object() => ("mapping".to_owned(), Some(("", node))),

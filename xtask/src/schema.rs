@@ -10,7 +10,7 @@ const FOLDER: &str = "schemas";
 
 /// Writes the schemas, or with `check` says which are stale.
 #[expect(clippy::disallowed_methods, reason = "xtask reads and writes what is generated")]
-pub fn generate(root: &Path, check: bool) -> Result<()> {
+pub(crate) fn generate(root: &Path, check: bool) -> Result<()> {
     let folder = root.join(FOLDER);
     let mut stale = Vec::new();
     for kind in DocumentKind::ALL {
