@@ -83,7 +83,7 @@ fn all(root: &Path) -> Result<Vec<Step>> {
             ],
         ),
         cargo("the README's main job", MAIN_JOB),
-        cargo("benchmark of packing, quick", "bench --quiet --locked -p tesela-plan --bench pack -- --quick"),
+        cargo("benchmark of packing, quick", "test --quiet --locked -p tesela-plan --bench pack -- --quick"),
         Step::own(
             "benchmark of observing, quick",
             "cargo xtask bench-observe --nodes 200 --pods 2000",

@@ -1,4 +1,5 @@
-//! Packing beside first-fit decreasing: `cargo bench -p tesela-plan --bench pack`.
+//! Packing beside first-fit decreasing: `cargo bench -p tesela-plan --bench pack`. With `-- --quick` one small demand of
+//! each kind, to see that it runs.
 //!
 //! Each line is the mean over the seeds. `gap` is the cost less the bound that the certificate proves, `search gap` the
 //! cost less what the exhaustive search proves; the optimum lies between. `ms` is the packing alone, mean and worst;
@@ -341,10 +342,12 @@ impl Suite {
         sizes.into_iter().map(|(class, _)| class).collect()
     }
 
-    fn run(&self, index: usize) {
+    fn run(&self, index: usize, quick: bool) {
         let sizes = [(30, 30), (100, 30), (1_000, 30), (10_000, 5), (1_000_000, 3)];
         let few = [(1_000, 2), (10_000, 2), (1_000_000, 2)];
-        for &(n, seeds) in if self.partial.is_empty() {
+        for &(n, seeds) in if quick {
+            &[(100, 1)]
+        } else if self.partial.is_empty() {
             &sizes[..]
         } else {
             &few[..]
@@ -415,7 +418,8 @@ fn main() {
         "| GPUs | instances | cost | gap | search gap | proven | first-fit decreasing | ms mean / worst | process ms mean / worst |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    let quick = words.iter().any(|word| word == "--quick");
     for index in 0..SUITES {
-        Suite::new(index).run(index);
+        Suite::new(index).run(index, quick);
     }
 }
