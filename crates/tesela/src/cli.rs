@@ -8,12 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Decides how every NVIDIA GPU of a Kubernetes fleet is shared.
 #[derive(Debug, Parser)]
-#[command(
-    name = "tesela",
-    version,
-    propagate_version = true,
-    arg_required_else_help = true
-)]
+#[command(name = "tesela", version, arg_required_else_help = true)]
 #[command(after_help = EXAMPLES, after_long_help = EXAMPLES_AND_CODES)]
 pub(crate) struct Cli {
     /// What every verb understands.
@@ -68,20 +63,14 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// What the program can do.
+/// What the program can do. Each verb's help is that of its words.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Decide which workload gets which share of which GPU, and prove it
     Plan(Plan),
-    /// Pack MIG profiles onto the fewest GPUs of one product, with a certificate
     Pack(Pack),
-    /// Show every way in which MIG can cut one GPU of a product
     Layouts(Layouts),
-    /// Check NVIDIA's device-plugin and mig-parted configs, and documents of ours
     Lint(Lint),
-    /// Write a plan as numbered steps of Kubernetes manifests
     Render(Render),
-    /// Print a completion script for a shell
     Completions(Completions),
 }
 

@@ -43,20 +43,12 @@ pub(crate) struct Failure {
 impl Failure {
     /// Wrong usage or invalid input. The message names the file and the place where there are such.
     pub(crate) fn input(message: impl Into<String>) -> Self {
-        Self {
-            fault: Fault::Input,
-            messages: vec![message.into()],
-            hints: Vec::new(),
-        }
+        Self { fault: Fault::Input, messages: vec![message.into()], hints: Vec::new() }
     }
 
     /// Anything else that keeps the program from going on.
     pub(crate) fn program(message: impl Into<String>) -> Self {
-        Self {
-            fault: Fault::Program,
-            messages: vec![message.into()],
-            hints: Vec::new(),
-        }
+        Self { fault: Fault::Program, messages: vec![message.into()], hints: Vec::new() }
     }
 
     /// With what to do about it.
@@ -96,11 +88,7 @@ impl From<Diagnostics> for Failure {
     /// Everything that is wrong with a text, each with its place and its fix.
     fn from(list: Diagnostics) -> Self {
         let messages = list.iter().map(ToString::to_string).collect();
-        Self {
-            fault: Fault::Input,
-            messages,
-            hints: Vec::new(),
-        }
+        Self { fault: Fault::Input, messages, hints: Vec::new() }
     }
 }
 

@@ -60,12 +60,7 @@ pub(crate) fn gather(
     printer: &Printer,
 ) -> Result<Gathered, Failure> {
     let mut products = products.clone();
-    let Sorted {
-        kubectl,
-        fleets,
-        demands,
-        mut books,
-    } = sort(&words.files, &mut products)?;
+    let Sorted { kubectl, fleets, demands, mut books } = sort(&words.files, &mut products)?;
     if let Some(path) = &words.price_book {
         books.extend(price_books(path, &products)?);
     }
@@ -73,26 +68,17 @@ pub(crate) fn gather(
     let observation = if kubectl.is_empty() {
         None
     } else {
-        let options = Options {
-            tenant_label: words.tenant_label.clone(),
-            nodes_elsewhere: !fleets.is_empty(),
-        };
+        let options =
+            Options { tenant_label: words.tenant_label.clone(), nodes_elsewhere: !fleets.is_empty() };
         Some(observe(kubectl, options, &products, printer)?)
     };
     if observation.is_none() && fleets.is_empty() && demands.is_empty() {
-        return Err(
-            Failure::input("there is nothing to plan: the inputs hold no nodes and no workloads")
-                .hint("add what `kubectl get nodes,pods -A -o json` prints, or a Demand"),
-        );
+        return Err(Failure::input("there is nothing to plan: the inputs hold no nodes and no workloads")
+            .hint("add what `kubectl get nodes,pods -A -o json` prints, or a Demand"));
     }
     let observed = observation.as_ref().map(|o| o.demand.clone());
-    let (fleet, demand, findings) = observation
-        .map(|o| (o.fleet, o.demand, o.findings))
-        .unwrap_or_default();
-    let start = Fleet {
-        headroom_nodes: DEFAULT_HEADROOM_NODES,
-        ..fleet
-    };
+    let (fleet, demand, findings) = observation.map(|o| (o.fleet, o.demand, o.findings)).unwrap_or_default();
+    let start = Fleet { headroom_nodes: DEFAULT_HEADROOM_NODES, ..fleet };
     Ok(Gathered {
         fleet: fleets.into_iter().fold(start, merge_fleet),
         demand: merge_all(demand, &demands),
@@ -123,13 +109,10 @@ fn sort(files: &[PathBuf], products: &mut ProductTable) -> Result<Sorted, Failur
                 Document::PriceBook(book) => sorted.books.push(book),
                 Document::ProductTable(more) => *products = products.with_user(more),
                 Document::Plan(_) => {
-                    return Err(
-                        Failure::input(format!("{name}: is a Plan, which is a result and no input")).hint(
-                            format!(
-                                "write it as manifests with: tesela render {name} --for native --out steps"
-                            ),
-                        ),
-                    );
+                    return Err(Failure::input(format!("{name}: is a Plan, which is a result and no input"))
+                        .hint(format!(
+                            "write it as manifests with: tesela render {name} --for native --out steps"
+                        )));
                 }
             }
         }
@@ -139,24 +122,11 @@ fn sort(files: &[PathBuf], products: &mut ProductTable) -> Result<Sorted, Failur
 
 /// Opens an input and says who reads it; nothing of it is lost.
 fn sniffed(file: &Path) -> Result<(Reader, Input), Failure> {
-    let Input {
-        name,
-        reader: mut bytes,
-    } = open(file)?;
+    let Input { name, reader: mut bytes } = open(file)?;
     let mut head = Vec::new();
-    bytes
-        .by_ref()
-        .take(HEAD)
-        .read_to_end(&mut head)
-        .map_err(|error| unreadable(&name, &error))?;
+    bytes.by_ref().take(HEAD).read_to_end(&mut head).map_err(|error| unreadable(&name, &error))?;
     let who = reader(&head);
-    Ok((
-        who,
-        Input {
-            name,
-            reader: Box::new(Cursor::new(head).chain(bytes)),
-        },
-    ))
+    Ok((who, Input { name, reader: Box::new(Cursor::new(head).chain(bytes)) }))
 }
 
 fn observe(
@@ -167,17 +137,10 @@ fn observe(
 ) -> Result<Observation, Failure> {
     let mut observer = Observer::new(products, options);
     for Input { name, reader } in inputs {
-        printer.progress(&format!(
-            "reading {}",
-            if name == "-" { "standard input" } else { &name }
-        ));
-        observer
-            .read(&name, reader)
-            .map_err(|error| Failure::input(error.to_string()))?;
+        printer.progress(&format!("reading {}", if name == "-" { "standard input" } else { &name }));
+        observer.read(&name, reader).map_err(|error| Failure::input(error.to_string()))?;
     }
-    observer
-        .finish()
-        .map_err(|error| Failure::input(error.to_string()))
+    observer.finish().map_err(|error| Failure::input(error.to_string()))
 }
 
 /// The built-in products with those of a user's file on top.
@@ -206,17 +169,10 @@ pub(crate) fn plan(file: &Path, products: &ProductTable) -> Result<Plan, Failure
         match document {
             Document::Plan(plan) if found.is_none() => found = Some(*plan),
             Document::Plan(_) => {
-                return Err(Failure::input(format!(
-                    "{}: holds more than one Plan",
-                    file.display()
-                )));
+                return Err(Failure::input(format!("{}: holds more than one Plan", file.display())));
             }
             other => {
-                return Err(wrong_kind(
-                    file,
-                    &other,
-                    "a Plan, as `tesela plan --format json` prints it",
-                ));
+                return Err(wrong_kind(file, &other, "a Plan, as `tesela plan --format json` prints it"));
             }
         }
     }
@@ -241,11 +197,7 @@ fn documents(file: &Path, products: &ProductTable) -> Result<Vec<Document>, Fail
 }
 
 fn wrong_kind(file: &Path, found: &Document, wanted: &str) -> Failure {
-    Failure::input(format!(
-        "{}: is a {}, not {wanted}",
-        file.display(),
-        found.kind().as_str()
-    ))
+    Failure::input(format!("{}: is a {}, not {wanted}", file.display(), found.kind().as_str()))
 }
 
 /// The prices of all books, with those of `--price` in front.
@@ -255,11 +207,7 @@ fn with_flags(
     products: &ProductTable,
 ) -> Result<Option<PriceBook>, Failure> {
     let of_book = books.first().map(|book| book.currency.clone());
-    let currency = words
-        .currency
-        .clone()
-        .or(of_book)
-        .unwrap_or_else(|| "EUR".to_owned());
+    let currency = words.currency.clone().or(of_book).unwrap_or_else(|| "EUR".to_owned());
     for flag in &words.prices {
         books.push(parse_price_flag(flag, &currency, products)?);
     }

@@ -23,38 +23,23 @@ pub(crate) struct Input {
 ///
 /// # Errors
 /// When it is a folder, is not there, may not be read, or standard input is a terminal.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the module that opens files and standard input"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the module that opens files and standard input")]
 pub(crate) fn open(path: &Path) -> Result<Input, Failure> {
     let name = path.display().to_string();
     if name == "-" {
         if io::stdin().is_terminal() {
-            return Err(
-                Failure::input("-: standard input is the terminal, nothing is piped in")
-                    .hint("pipe something in, such as: kubectl get nodes,pods -A -o json | tesela plan -"),
-            );
+            return Err(Failure::input("-: standard input is the terminal, nothing is piped in")
+                .hint("pipe something in, such as: kubectl get nodes,pods -A -o json | tesela plan -"));
         }
-        return Ok(Input {
-            name,
-            reader: Box::new(BufReader::with_capacity(1 << 16, io::stdin())),
-        });
+        return Ok(Input { name, reader: Box::new(BufReader::with_capacity(1 << 16, io::stdin())) });
     }
     let refuse = |error: io::Error| unreadable(&name, &error);
     let file = fs::File::open(path).map_err(refuse)?;
     if file.metadata().map_err(refuse)?.is_dir() {
-        return Err(
-            Failure::input(format!("{name}: is a folder, not a file")).hint(format!(
-                "name the files in it, such as {}",
-                path.join("*.yaml").display()
-            )),
-        );
+        return Err(Failure::input(format!("{name}: is a folder, not a file"))
+            .hint(format!("name the files in it, such as {}", path.join("*.yaml").display())));
     }
-    Ok(Input {
-        name,
-        reader: Box::new(BufReader::with_capacity(1 << 16, file)),
-    })
+    Ok(Input { name, reader: Box::new(BufReader::with_capacity(1 << 16, file)) })
 }
 
 /// What is wrong when a file cannot be opened or read.
@@ -75,10 +60,7 @@ pub(crate) fn unreadable(name: &str, error: &io::Error) -> Failure {
 pub(crate) fn read_all(input: Input) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let Input { name, reader } = input;
-    reader
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| unreadable(&name, &error))?;
+    reader.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&name, &error))?;
     if bytes.len() as u64 > MOST_BYTES {
         return Err(Failure::input(format!(
             "{name}: is larger than 16 MiB, which no document of this kind is"
@@ -124,11 +106,7 @@ pub(crate) struct NewFile {
 /// When a name leads out of the folder, another file is in the way and may not be replaced, or writing fails.
 pub(crate) fn write_folder(folder: &Path, files: &[NewFile], existing: Existing) -> Result<(), Failure> {
     for file in files {
-        if !file
-            .path
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)))
-        {
+        if !file.path.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(Failure::program(format!(
                 "{}: leads out of {}",
                 file.path.display(),
@@ -210,15 +188,37 @@ pub(crate) struct Environment {
 }
 
 /// Reads the three variables.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "conventions of terminals, not settings of ours"
-)]
+#[expect(clippy::disallowed_methods, reason = "conventions of terminals, not settings of ours")]
 pub(crate) fn environment() -> Environment {
     let value = |name| std::env::var_os(name).filter(|v| !v.is_empty());
     Environment {
         no_color: value("NO_COLOR").is_some(),
         dumb: value("TERM").is_some_and(|v| v == "dumb"),
         columns: value("COLUMNS").and_then(|v| v.to_str().and_then(|v| v.trim().parse().ok())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_not_to_read_is_told() {
+        let told = |kind: io::ErrorKind| unreadable("a.json", &io::Error::from(kind)).to_string();
+        assert!(
+            told(io::ErrorKind::PermissionDenied)
+                .starts_with("error: a.json: no permission to read it\nhint: ")
+        );
+        assert_eq!(told(io::ErrorKind::NotFound), "error: a.json: there is no such file\n");
+        assert!(told(io::ErrorKind::TimedOut).contains("a.json: cannot be read: "));
+    }
+
+    #[test]
+    fn no_file_leads_out_of_the_folder() {
+        for path in ["../x", "/x", "a/../../x", "."] {
+            let file = NewFile { path: path.into(), text: String::new(), executable: false };
+            let refusal = write_folder(Path::new("no-such-folder"), &[file], Existing::Replace);
+            assert!(refusal.is_err_and(|f| f.to_string().contains("leads out of")), "{path}");
+        }
     }
 }

@@ -40,15 +40,8 @@ fn main() -> ExitCode {
 
 /// Reads the command line. kubectl finds plugins by their file name, and people then type `kubectl tesela`.
 fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
-    let called = words
-        .first()
-        .and_then(|word| Path::new(word).file_stem()?.to_str())
-        .unwrap_or_default();
-    let name = if called == "kubectl-tesela" {
-        "kubectl tesela"
-    } else {
-        "tesela"
-    };
+    let called = words.first().and_then(|word| Path::new(word).file_stem()?.to_str()).unwrap_or_default();
+    let name = if called == "kubectl-tesela" { "kubectl tesela" } else { "tesela" };
     let mut command = Cli::command().bin_name(name);
     let matches = command.try_get_matches_from_mut(words)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))

@@ -24,10 +24,7 @@ pub(crate) struct Printer {
 
 impl Printer {
     /// A printer for these options, this environment and these streams.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the module that owns the standard streams"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the module that owns the standard streams")]
     pub(crate) fn new(global: &Global) -> Self {
         let environment = environment();
         let terminal = io::stdout().is_terminal();
@@ -42,13 +39,7 @@ impl Printer {
             .or(environment.columns)
             .unwrap_or_else(|| if terminal { terminal_width() } else { WIDTH });
         let progress = io::stderr().is_terminal() && !environment.dumb;
-        Self {
-            format: global.format,
-            colour,
-            ascii: global.ascii,
-            width: width.clamp(60, 1000),
-            progress,
-        }
+        Self { format: global.format, colour, ascii: global.ascii, width: width.clamp(60, 1000), progress }
     }
 
     /// Prints a result: the table for people, the data for programs.
@@ -81,10 +72,7 @@ impl Printer {
     }
 
     /// Says something on standard error. A closed standard error is nobody's business.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the module that owns the standard streams"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the module that owns the standard streams")]
     pub(crate) fn note(&self, text: &str) {
         self.progress("");
         let text = if self.ascii { ascii(text) } else { text.to_owned() };
@@ -92,10 +80,7 @@ impl Printer {
     }
 
     /// Says what is going on, on a line that the next one replaces; an empty text clears it. Only on a terminal.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the module that owns the standard streams"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the module that owns the standard streams")]
     pub(crate) fn progress(&self, text: &str) {
         if self.progress {
             let end = if text.is_empty() { "" } else { " …" };
@@ -138,16 +123,13 @@ impl Printer {
 }
 
 /// Writes to standard output, buffered. A closed pipe is no failure.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the module that owns the standard streams"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the module that owns the standard streams")]
 fn out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut stream = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     match write(&mut stream).and_then(|()| stream.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::program(format!(
-            "standard output cannot be written: {error}"
-        ))),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::program(format!("standard output cannot be written: {error}")))
+        }
         _ => Ok(()),
     }
 }
@@ -155,16 +137,8 @@ fn out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failu
 /// The terminal's width, asked of clap, which wraps its help to it: the longest line of a help text of one-letter
 /// words is as wide as the terminal, or one less.
 fn terminal_width() -> usize {
-    let mut probe = clap::Command::new("probe")
-        .help_template("{about}")
-        .about("x ".repeat(600));
-    probe
-        .render_help()
-        .to_string()
-        .lines()
-        .map(|l| l.trim_end().len())
-        .max()
-        .unwrap_or(WIDTH)
+    let mut probe = clap::Command::new("probe").help_template("{about}").about("x ".repeat(600));
+    probe.render_help().to_string().lines().map(|l| l.trim_end().len()).max().unwrap_or(WIDTH)
 }
 
 fn sgr(style: Style) -> &'static str {
@@ -189,6 +163,7 @@ fn ascii(text: &str) -> String {
             '█' | '■' => '#',
             '□' => 'o',
             '░' => '%',
+            '┆' => ':',
             '·' => '.',
             '…' => '~',
             '→' => '>',

@@ -103,24 +103,15 @@ mod tests {
     #[test]
     fn ours_is_told_from_kubectls() {
         for (text, wanted) in [
-            (
-                r#"{"apiVersion": "v1", "items": [], "kind": "List"}"#,
-                Reader::Kubectl,
-            ),
+            (r#"{"apiVersion": "v1", "items": [], "kind": "List"}"#, Reader::Kubectl),
             (
                 r#"{"items": [{"apiVersion": "tesela.dev/v1alpha1", "kind": "Fleet"}], "kind": "List"}"#,
                 Reader::Kubectl,
             ),
             (r#"{"items": [{"metadata": {"name": "cut o"#, Reader::Kubectl),
-            (
-                r#"{"a": "b", "c": "kind", "d": ["kind", "Fleet"]}"#,
-                Reader::Kubectl,
-            ),
+            (r#"{"a": "b", "c": "kind", "d": ["kind", "Fleet"]}"#, Reader::Kubectl),
             (r#"{"kind":"Fleet","spec":{}}"#, Reader::Documents),
-            (
-                r#"{"spec": {"x": "}"}, "apiVersion" : "tesela.dev/v1alpha1"}"#,
-                Reader::Documents,
-            ),
+            (r#"{"spec": {"x": "}"}, "apiVersion" : "tesela.dev/v1alpha1"}"#, Reader::Documents),
             (r#"{"x": "a\"b", "kind": "Demand"}"#, Reader::Documents),
             ("\u{feff}{\"kind\":\"Plan\"}", Reader::Documents),
             ("kind: Demand\n", Reader::Documents),

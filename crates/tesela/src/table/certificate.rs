@@ -10,19 +10,11 @@ use super::words::{count, list, many};
 /// 200 / 7 rounded up is 29, so …`
 pub(crate) fn prices(scale: u128, prices: &BTreeMap<String, u128>, demand: &BTreeMap<String, u64>) -> String {
     let price = |name: &String| prices.get(name).copied().unwrap_or(0);
-    let priced = demand
-        .keys()
-        .map(|name| format!("{name} at\u{a0}{}", count(price(name))))
-        .collect::<Vec<_>>();
-    let wanted = demand
-        .iter()
-        .map(|(name, n)| format!("{}\u{a0}×\u{a0}{name}", count(*n)))
-        .collect::<Vec<_>>();
-    let layouts = format!(
-        "Price {}: no layout of one GPU costs more than {}.",
-        list(&priced),
-        count(scale)
-    );
+    let priced =
+        demand.keys().map(|name| format!("{name} at\u{a0}{}", count(price(name)))).collect::<Vec<_>>();
+    let wanted =
+        demand.iter().map(|(name, n)| format!("{}\u{a0}×\u{a0}{name}", count(*n))).collect::<Vec<_>>();
+    let layouts = format!("Price {}: no layout of one GPU costs more than {}.", list(&priced), count(scale));
     let cost =
         |sum: u128, (name, n): (&String, &u64)| sum.checked_add(price(name).checked_mul(u128::from(*n))?);
     let Some(total) = demand.iter().try_fold(0u128, cost) else {
@@ -55,39 +47,20 @@ pub(crate) fn verdict(used: u64, lower_bound: u64) -> String {
     }
 }
 
-/// The proof for one product of a plan.
+/// The proof for one product of a plan, the product apart.
 pub(crate) fn of_product(of: &ProductUse) -> String {
     if of.used == 0 {
-        return format!("{}: no GPU is used.", of.product);
+        return "no GPU is used.".to_owned();
     }
     let mut parts = Vec::new();
-    let more = [
-        (of.exclusive, "used whole"),
-        (of.shared, "used in turns"),
-        (of.mig, "cut into instances"),
-    ];
-    let kinds = more
-        .iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, how)| format!("{} {how}", count(*n)));
+    let more = [(of.exclusive, "used whole"), (of.shared, "used in turns"), (of.mig, "cut into instances")];
+    let kinds = more.iter().filter(|(n, _)| *n > 0).map(|(n, how)| format!("{} {how}", count(*n)));
     let kinds = kinds.collect::<Vec<_>>();
-    parts.push(format!(
-        "{}: {} ({}).",
-        of.product,
-        many(of.used, "GPU"),
-        list(&kinds)
-    ));
+    parts.push(format!("{} ({}).", many(of.used, "GPU"), list(&kinds)));
     if let Some(certificate) = &of.certificate {
-        let prices_of = certificate
-            .prices
-            .iter()
-            .map(|(name, p)| (name.to_string(), u128::from(*p)))
-            .collect();
-        let demand = of
-            .mig_demand
-            .iter()
-            .map(|(name, n)| (name.to_string(), *n))
-            .collect();
+        let prices_of =
+            certificate.prices.iter().map(|(name, p)| (name.to_string(), u128::from(*p))).collect();
+        let demand = of.mig_demand.iter().map(|(name, n)| (name.to_string(), *n)).collect();
         parts.push(prices(u128::from(certificate.scale), &prices_of, &demand));
     }
     parts.push(verdict(of.used, of.lower_bound));

@@ -31,19 +31,12 @@ const LEAST_TEXT: usize = 60;
 impl Columns {
     /// Columns with these titles.
     pub(crate) fn new(header: &[(&'static str, Kind)]) -> Self {
-        Self {
-            header: header.to_vec(),
-            rows: Vec::new(),
-        }
+        Self { header: header.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row: one cell for each column.
     pub(crate) fn row(&mut self, cells: Vec<Line>) {
-        debug_assert_eq!(
-            cells.len(),
-            self.header.len(),
-            "a row has one cell for each column"
-        );
+        debug_assert_eq!(cells.len(), self.header.len(), "a row has one cell for each column");
         self.rows.push(cells);
     }
 
@@ -51,9 +44,7 @@ impl Columns {
     pub(crate) fn put(mut self, page: &mut Page) {
         self.drop_empty();
         let text = self.header.iter().position(|(_, kind)| *kind == Kind::Text);
-        let mut widths = (0..self.header.len())
-            .map(|c| self.natural(c))
-            .collect::<Vec<_>>();
+        let mut widths = (0..self.header.len()).map(|c| self.natural(c)).collect::<Vec<_>>();
         let solid = |widths: &[usize]| -> usize {
             let solid = widths.iter().enumerate().filter(|(c, _)| Some(*c) != text);
             solid.map(|(_, width)| width + GAP.len()).sum()
@@ -114,11 +105,7 @@ impl Columns {
             let texts = self.rows.iter().map(|row| row[c].text()).collect::<Vec<_>>();
             let cut = shorten(&texts.iter().map(String::as_str).collect::<Vec<_>>(), wanted[c]);
             for (row, cut) in self.rows.iter_mut().zip(cut) {
-                let style = row[c]
-                    .spans()
-                    .first()
-                    .map(|(style, _)| *style)
-                    .unwrap_or_default();
+                let style = row[c].spans().first().map(|(style, _)| *style).unwrap_or_default();
                 row[c] = Line::styled(style, cut);
             }
             widths[c] = self.natural(c);
@@ -130,15 +117,8 @@ impl Columns {
         for (c, (title, kind)) in self.header.iter().enumerate().filter(|(c, _)| Some(*c) != below) {
             separate(&mut line);
             let missing = widths[c].saturating_sub(width(title));
-            let (before, behind) = if *kind == Kind::Number {
-                (missing, 0)
-            } else {
-                (0, missing)
-            };
-            line.push(
-                Style::Faint,
-                format!("{}{title}{}", " ".repeat(before), " ".repeat(behind)),
-            );
+            let (before, behind) = if *kind == Kind::Number { (missing, 0) } else { (0, missing) };
+            line.push(Style::Faint, format!("{}{title}{}", " ".repeat(before), " ".repeat(behind)));
         }
         page.line(line);
     }
@@ -193,16 +173,9 @@ mod tests {
             ("", Kind::Fixed),
             ("why", Kind::Text),
         ]);
-        for (name, pods, why) in [
-            ("inference-of-the-night-shift-a", "1", "needs 9 GiB"),
-            ("b", "1,200", ""),
-        ] {
-            columns.row(vec![
-                Line::plain(name),
-                Line::plain(pods),
-                Line::default(),
-                Line::plain(why),
-            ]);
+        for (name, pods, why) in [("inference-of-the-night-shift-a", "1", "needs 9 GiB"), ("b", "1,200", "")]
+        {
+            columns.row(vec![Line::plain(name), Line::plain(pods), Line::default(), Line::plain(why)]);
         }
         let mut page = Page::new(width);
         columns.put(&mut page);

@@ -23,7 +23,7 @@ pub(crate) fn put(page: &mut Page, product: &Product, profiles: &[ProfileName], 
         many(product.compute_slices, "compute slice"),
         many(product.units(), "memory unit"),
     );
-    page.line(Line::styled(Style::Strong, facts));
+    page.paragraph(&Line::default(), &facts, Style::Strong);
     page.gap();
     put_profiles(page, product, profiles);
     page.gap();
@@ -43,31 +43,15 @@ fn put_profiles(page: &mut Page, product: &Product, profiles: &[ProfileName]) {
         ("at most", Kind::Number),
         ("may start at unit", Kind::Text),
     ]);
-    for profile in profiles
-        .iter()
-        .filter_map(|name| product.profile(name.as_str()).ok())
-    {
-        let Profile {
-            name,
-            compute_slices,
-            memory,
-            max_instances,
-            placements,
-            ..
-        } = profile;
+    for profile in profiles.iter().filter_map(|name| product.profile(name.as_str()).ok()) {
+        let Profile { name, compute_slices, memory, max_instances, placements, .. } = profile;
         columns.row(vec![
             Line::plain(name.as_str()),
             Line::plain(compute_slices.to_string()),
             Line::plain(profile.units().to_string()),
             Line::plain(memory.map(|m| format!("{} MiB", count(m.0))).unwrap_or_default()),
             Line::plain(max_instances.map(|m| m.to_string()).unwrap_or_default()),
-            Line::plain(
-                placements
-                    .iter()
-                    .map(|p| p.start.to_string())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            ),
+            Line::plain(placements.iter().map(|p| p.start.to_string()).collect::<Vec<_>>().join(", ")),
         ]);
     }
     columns.put(page);
@@ -77,10 +61,7 @@ fn put_profiles(page: &mut Page, product: &Product, profiles: &[ProfileName]) {
 fn put_tiles(page: &mut Page, product: &Product, layouts: &[Layout]) -> usize {
     let mut geometries = BTreeMap::<Geometry, (usize, &Layout, usize)>::new();
     for (index, layout) in layouts.iter().enumerate() {
-        geometries
-            .entry(layout.geometry())
-            .or_insert((index, layout, 0))
-            .2 += 1;
+        geometries.entry(layout.geometry()).or_insert((index, layout, 0)).2 += 1;
     }
     let mut shown = geometries.into_values().collect::<Vec<_>>();
     shown.sort_by_key(|(index, ..)| *index);
@@ -122,11 +103,7 @@ fn in_words(found: &Layouts, drawn: usize) -> [String; 2] {
         format!(
             "{} drawn, to which nothing can be added: one for each set of instances. `ways` says how often the same \
              instances fit elsewhere on the GPU; ░ is memory that no instance takes.",
-            if drawn == 1 {
-                "1 layout is".to_owned()
-            } else {
-                format!("{} layouts are", n(drawn))
-            },
+            if drawn == 1 { "1 layout is".to_owned() } else { format!("{} layouts are", n(drawn)) },
         ),
         format!(
             "Counted: {} (sets of instances with their starts, the empty one included), {} of them full: nothing can \

@@ -4,7 +4,7 @@ use tesela_formats::diagnostic::Severity;
 use tesela_formats::lint::{FileFindings, FileKind, Finding};
 
 use super::text::{Line, Page, Style, width};
-use super::words::{list, many};
+use super::words::{count, list};
 use crate::verbs::lint::Linted;
 
 /// Every finding with its line of the file, then the account.
@@ -17,11 +17,7 @@ pub(crate) fn put(page: &mut Page, linted: &[Linted]) {
     }
     page.gap();
     for one in linted {
-        page.paragraph(
-            &Line::plain(format!("{}: ", one.found.file)),
-            &account(&one.found),
-            Style::Plain,
-        );
+        page.paragraph(&Line::plain(format!("{}: ", one.found.file)), &account(&one.found), Style::Plain);
     }
 }
 
@@ -31,11 +27,8 @@ fn put_finding(page: &mut Page, one: &Linted, finding: &Finding) {
         Severity::Warning => Style::Warn,
         Severity::Info => Style::Plain,
     };
-    let place = if finding.line > 0 {
-        format!(":{}:{}", finding.line, finding.column)
-    } else {
-        String::new()
-    };
+    let place =
+        if finding.line > 0 { format!(":{}:{}", finding.line, finding.column) } else { String::new() };
     let mut head = Line::styled(Style::Strong, format!("{}{place}: ", one.found.file));
     head.push(style, finding.severity.to_string());
     head.push(Style::Faint, format!(" [{}]", finding.rule));
@@ -59,17 +52,8 @@ fn put_excerpt(page: &mut Page, one: &Linted, finding: &Finding, style: Style) {
     let margin = format!("    {at} | ");
     let room = page.width().saturating_sub(width(&margin));
     let column = usize::try_from(finding.column).unwrap_or(1).saturating_sub(1);
-    let skip = if column + 10 > room {
-        column.saturating_sub(room / 2)
-    } else {
-        0
-    };
-    let shown = line
-        .replace('\t', " ")
-        .chars()
-        .skip(skip)
-        .take(room)
-        .collect::<String>();
+    let skip = if column + 10 > room { column.saturating_sub(room / 2) } else { 0 };
+    let shown = line.replace('\t', " ").chars().skip(skip).take(room).collect::<String>();
     if shown.trim().is_empty() {
         return;
     }
@@ -95,19 +79,16 @@ fn account(found: &FileFindings) -> String {
         }
     };
     let number = |severity| found.findings.iter().filter(|f| f.severity == severity).count() as u64;
+    let told = |severity, one: &str, several: &str| match number(severity) {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        n => Some(format!("{} {several}", count(n))),
+    };
     let counts = [
-        (Severity::Error, "error"),
-        (Severity::Warning, "warning"),
-        (Severity::Info, "remark"),
+        told(Severity::Error, "error", "errors"),
+        told(Severity::Warning, "warning", "warnings"),
+        told(Severity::Info, "info", "info"),
     ];
-    let counts = counts
-        .into_iter()
-        .map(|(severity, word)| (number(severity), word))
-        .filter(|(n, _)| *n > 0);
-    let counts = counts.map(|(n, word)| many(n, word)).collect::<Vec<_>>();
-    if counts.is_empty() {
-        format!("{kind}; nothing found")
-    } else {
-        format!("{kind}; {}", list(&counts))
-    }
+    let counts = counts.into_iter().flatten().collect::<Vec<_>>();
+    if counts.is_empty() { format!("{kind}; nothing found") } else { format!("{kind}; {}", list(&counts)) }
 }

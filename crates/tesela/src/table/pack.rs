@@ -24,7 +24,7 @@ pub(crate) fn put(page: &mut Page, product: &Product, demand: &[(ProfileName, u6
         product.id,
         product.title,
     );
-    page.line(Line::styled(Style::Strong, head));
+    page.paragraph(&Line::default(), &head, Style::Strong);
     if packing.gpus == 0 {
         return;
     }
@@ -69,10 +69,7 @@ fn put_tiles(page: &mut Page, product: &Product, packing: &Packing) {
 }
 
 fn put_proof(page: &mut Page, demand: &[(ProfileName, u64)], packing: &Packing) {
-    let wanted = demand
-        .iter()
-        .map(|(name, n)| (name.as_str().to_owned(), *n))
-        .collect::<BTreeMap<_, _>>();
+    let wanted = demand.iter().map(|(name, n)| (name.as_str().to_owned(), *n)).collect::<BTreeMap<_, _>>();
     let prices = certificate::prices(packing.certificate.scale, &packing.certificate.prices, &wanted);
     let mut first = Line::styled(Style::Strong, "Proof");
     first.pad_to(7);

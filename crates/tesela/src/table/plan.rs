@@ -54,10 +54,7 @@ pub(crate) fn put(page: &mut Page, sheet: &Sheet<'_>) {
 /// Says how many rows were left out, and how to see them.
 fn left_out(page: &mut Page, all: usize, shown: usize, option: &str) {
     if all > shown {
-        let text = format!(
-            "+ {} more: {option} all",
-            super::words::count((all - shown) as u64)
-        );
+        let text = format!("+ {} more: {option} all", super::words::count((all - shown) as u64));
         page.line(super::text::Line::styled(super::text::Style::Faint, text));
     }
 }

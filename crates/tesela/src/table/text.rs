@@ -42,13 +42,7 @@ impl Line {
         let text = text.as_ref();
         let clean = if text.chars().any(char::is_control) {
             text.chars()
-                .flat_map(|c| {
-                    if c.is_control() {
-                        c.escape_default().collect()
-                    } else {
-                        vec![c]
-                    }
-                })
+                .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
                 .collect()
         } else {
             text.to_owned()
@@ -99,10 +93,7 @@ pub(crate) struct Page {
 impl Page {
     /// An empty page for so many columns.
     pub(crate) fn new(width: usize) -> Self {
-        Self {
-            width,
-            lines: Vec::new(),
-        }
+        Self { width, lines: Vec::new() }
     }
 
     /// Columns a line may take.
@@ -136,16 +127,22 @@ impl Page {
     /// Adds text, wrapped, behind `first` on the first line and under its end on the others.
     pub(crate) fn paragraph(&mut self, first: &Line, text: &str, style: Style) {
         let indent = first.width();
-        for (index, part) in wrap(text, self.width.saturating_sub(indent))
-            .into_iter()
-            .enumerate()
-        {
-            let mut line = if index == 0 {
-                first.clone()
-            } else {
-                Line::plain(" ".repeat(indent))
-            };
+        for (index, part) in wrap(text, self.width.saturating_sub(indent)).into_iter().enumerate() {
+            let mut line = if index == 0 { first.clone() } else { Line::plain(" ".repeat(indent)) };
             line.push(style, part);
+            self.line(line);
+        }
+    }
+
+    /// Adds an item of a list: `- title: text`, wrapped under its first letter. The title may be empty.
+    pub(crate) fn item(&mut self, title: &str, text: &str, style: Style) {
+        let whole = if title.is_empty() { text.to_owned() } else { format!("{title}: {text}") };
+        let bold = title.chars().count() + 1;
+        for (index, part) in wrap(&whole, self.width.saturating_sub(2)).into_iter().enumerate() {
+            let mut line = Line::plain(if index == 0 { "- " } else { "  " });
+            let head = if index == 0 && !title.is_empty() { bold } else { 0 };
+            line.push(Style::Strong, part.chars().take(head).collect::<String>());
+            line.push(style, part.chars().skip(head).collect::<String>());
             self.line(line);
         }
     }
@@ -158,10 +155,7 @@ impl Page {
     /// The page as plain text.
     #[cfg(test)]
     pub(crate) fn text(&self) -> String {
-        self.lines
-            .iter()
-            .map(|l| format!("{}\n", l.text().trim_end()))
-            .collect()
+        self.lines.iter().map(|l| format!("{}\n", l.text().trim_end())).collect()
     }
 }
 
@@ -213,10 +207,7 @@ pub(crate) fn shorten(names: &[&str], limit: usize) -> Vec<String> {
     let longest = distinct.iter().map(|n| n.chars().count()).max().unwrap_or(0);
     let mut limit = limit.max(5);
     while limit < longest {
-        let cut = distinct
-            .iter()
-            .map(|n| cut_middle(n, limit))
-            .collect::<std::collections::BTreeSet<_>>();
+        let cut = distinct.iter().map(|n| cut_middle(n, limit)).collect::<std::collections::BTreeSet<_>>();
         if cut.len() == distinct.len() {
             break;
         }
@@ -234,11 +225,7 @@ fn cut_middle(name: &str, limit: usize) -> String {
     }
     let tail = limit / 2;
     let head = limit - 1 - tail;
-    name.chars()
-        .take(head)
-        .chain(['…'])
-        .chain(name.chars().skip(count - tail))
-        .collect()
+    name.chars().take(head).chain(['…']).chain(name.chars().skip(count - tail)).collect()
 }
 
 #[cfg(test)]
@@ -253,10 +240,7 @@ mod tests {
     #[test]
     fn lines_break_at_blanks_and_keep_long_words() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(
-            wrap("a nvidia.com/mig-1g.10gb b", 10),
-            ["a", "nvidia.com/mig-1g.10gb", "b"]
-        );
+        assert_eq!(wrap("a nvidia.com/mig-1g.10gb b", 10), ["a", "nvidia.com/mig-1g.10gb", "b"]);
         assert_eq!(wrap("one 2\u{a0}two three", 8), ["one", "2 two", "three"]);
         assert_eq!(wrap("", 10), [""]);
     }

@@ -22,17 +22,12 @@ impl Scale {
         let needed = |i: &Instance| (i.profile.as_str().len() + 1).div_ceil(i.size.max(1) as usize);
         let wanted = instances.into_iter().map(needed).max().unwrap_or(0);
         let most = limit.saturating_sub(1) / (units.max(1) as usize);
-        Self {
-            units,
-            unit: wanted.min(most).max(2),
-        }
+        Self { units, unit: wanted.min(most).max(2) }
     }
 
     /// Whether some name is cut at this scale.
     pub(crate) fn cuts<'a>(&self, instances: impl IntoIterator<Item = &'a Instance>) -> bool {
-        instances
-            .into_iter()
-            .any(|i| i.profile.as_str().len() > self.room(i.size))
+        instances.into_iter().any(|i| i.profile.as_str().len() > self.room(i.size))
     }
 
     fn room(&self, size: u32) -> usize {
@@ -47,10 +42,7 @@ impl Scale {
             match instances.iter().find(|i| i.start == unit && i.size > 0) {
                 Some(instance) => {
                     let room = self.room(instance.size);
-                    line.push(
-                        Style::Good,
-                        format!("{:room$}", name_in(instance.profile.as_str(), room)),
-                    );
+                    line.push(Style::Good, format!("{:room$}", name_in(instance.profile.as_str(), room)));
                     unit += instance.size;
                 }
                 None => {
@@ -72,11 +64,7 @@ fn name_in(name: &str, room: usize) -> String {
     let slices = name.split('.').next().unwrap_or(name);
     let suffix = name.find(['+', '-']).map_or("", |at| &name[at..]);
     let short = format!("{slices}{suffix}");
-    if short.len() <= room {
-        short
-    } else {
-        slices.chars().take(room).collect()
-    }
+    if short.len() <= room { short } else { slices.chars().take(room).collect() }
 }
 
 /// Columns of a small tile, whatever the product.
@@ -181,10 +169,7 @@ fn cut(units: u32, pieces: &[Piece]) -> Line {
         if piece.held {
             let slices = piece.slices.to_string();
             let fill = if piece.shared { "÷" } else { "━" };
-            line.push(
-                Style::Good,
-                slices.chars().last().map(String::from).unwrap_or_default(),
-            );
+            line.push(Style::Good, slices.chars().last().map(String::from).unwrap_or_default());
             line.push(Style::Good, fill.repeat(rest));
         } else {
             line.push(Style::Faint, format!("┆{}", "╌".repeat(rest)));
@@ -194,20 +179,32 @@ fn cut(units: u32, pieces: &[Piece]) -> Line {
     line
 }
 
-/// Equal tiles once, with their number: `4× ████████  2× 1111111░`.
+/// Equal tiles once, with their number, on one line: `4× ████████  2× 1111111░`.
 pub(crate) fn row(faces: &[Face]) -> Line {
+    rows(faces, usize::MAX).into_iter().next().unwrap_or_default()
+}
+
+/// The same on lines of at most `limit` columns.
+pub(crate) fn rows(faces: &[Face], limit: usize) -> Vec<Line> {
     let mut sorted = faces.to_vec();
     // Held ones first; among them the order of the kinds, so that equal nodes read the same.
     sorted.sort_by_key(|f| (!f.held(), f.clone()));
+    let mut lines = Vec::new();
     let mut line = Line::default();
     for run in sorted.chunk_by(|a, b| a == b) {
+        let mut tile = Line::plain(format!("{}× ", run.len()));
+        tile.append(&run[0].tile());
         if line.width() > 0 {
-            line.push(Style::Plain, "  ");
+            if line.width() + 2 + tile.width() > limit {
+                lines.push(std::mem::take(&mut line));
+            } else {
+                line.push(Style::Plain, "  ");
+            }
         }
-        line.push(Style::Plain, format!("{}× ", run.len()));
-        line.append(&run[0].tile());
+        line.append(&tile);
     }
-    line
+    lines.push(line);
+    lines
 }
 
 #[cfg(test)]
@@ -242,40 +239,13 @@ mod tests {
 
     #[test]
     fn small_tiles_have_one_width() {
-        let piece = |start, size, slices, held| Piece {
-            start,
-            size,
-            slices,
-            shared: false,
-            held,
-        };
+        let piece = |start, size, slices, held| Piece { start, size, slices, shared: false, held };
         let cases = [
             (Face::Whole { held: true }, "████████"),
             (Face::Whole { held: false }, "········"),
-            (
-                Face::Shared {
-                    mps: false,
-                    replicas: 4,
-                    held: 3,
-                },
-                "÷4 ■■■□ ",
-            ),
-            (
-                Face::Shared {
-                    mps: false,
-                    replicas: 16,
-                    held: 11,
-                },
-                "÷16   11",
-            ),
-            (
-                Face::Shared {
-                    mps: true,
-                    replicas: 2,
-                    held: 5,
-                },
-                "M2     5",
-            ),
+            (Face::Shared { mps: false, replicas: 4, held: 3 }, "÷4 ■■■□ "),
+            (Face::Shared { mps: false, replicas: 16, held: 11 }, "÷16   11"),
+            (Face::Shared { mps: true, replicas: 2, held: 5 }, "M2     5"),
             (
                 Face::Cut {
                     units: 8,
@@ -288,13 +258,7 @@ mod tests {
                 },
                 "1┆2━┆╌░░",
             ),
-            (
-                Face::Cut {
-                    units: 4,
-                    pieces: vec![piece(0, 1, 1, true), piece(2, 2, 2, true)],
-                },
-                "1━░░2━━━",
-            ),
+            (Face::Cut { units: 4, pieces: vec![piece(0, 1, 1, true), piece(2, 2, 2, true)] }, "1━░░2━━━"),
             (Face::Unknown, "????????"),
         ];
         for (face, tile) in cases {
@@ -305,11 +269,9 @@ mod tests {
 
     #[test]
     fn equal_tiles_are_counted() {
-        let faces = [
-            Face::Whole { held: false },
-            Face::Whole { held: true },
-            Face::Whole { held: false },
-        ];
+        let faces = [Face::Whole { held: false }, Face::Whole { held: true }, Face::Whole { held: false }];
         assert_eq!(row(&faces).text(), "1× ████████  2× ········");
+        let lines = rows(&faces, 20).iter().map(Line::text).collect::<Vec<_>>();
+        assert_eq!(lines, ["1× ████████", "2× ········"]);
     }
 }

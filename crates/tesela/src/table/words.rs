@@ -34,16 +34,10 @@ pub(crate) fn many(number: impl Into<u128>, noun: &str) -> String {
 /// An amount with thousands separators and two decimals: `1,234.50 EUR`; without a currency the number alone.
 pub(crate) fn money(amount: Micros, currency: &str) -> String {
     let text = amount.to_string();
-    let (sign, text) = text
-        .strip_prefix('-')
-        .map_or(("", text.as_str()), |rest| ("−", rest));
+    let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("−", rest));
     let (whole, cents) = text.split_once('.').unwrap_or((text, "00"));
     let whole = whole.parse::<u64>().map_or_else(|_| whole.to_owned(), count);
-    let end = if currency.is_empty() {
-        String::new()
-    } else {
-        format!(" {currency}")
-    };
+    let end = if currency.is_empty() { String::new() } else { format!(" {currency}") };
     format!("{sign}{whole}.{cents}{end}")
 }
 

@@ -33,13 +33,7 @@ pub(crate) fn run(words: &Layouts, products: &ProductTable, printer: &Printer) -
         None => default_profiles(product),
     };
     let found = layouts(product, &profiles).map_err(|error| Failure::input(error.to_string()))?;
-    let Found {
-        states,
-        maximal_states,
-        geometries,
-        maximal_geometries,
-        ..
-    } = found;
+    let Found { states, maximal_states, geometries, maximal_geometries, .. } = found;
     let answer = Answer {
         product: &found.product,
         states,
@@ -48,9 +42,7 @@ pub(crate) fn run(words: &Layouts, products: &ProductTable, printer: &Printer) -
         maximal_geometries,
         layouts: &found.layouts,
     };
-    printer.result(&answer, |page| {
-        table::layouts::put(page, product, &profiles, &found)
-    })?;
+    printer.result(&answer, |page| table::layouts::put(page, product, &profiles, &found))?;
     Ok(Outcome::Done)
 }
 
@@ -72,15 +64,9 @@ fn named(product: &Product, text: &str) -> Result<Vec<ProfileName>, Failure> {
             return Err(Failure::input(format!(
                 "--profiles `{text}`: there is no profile between two commas"
             ))
-            .hint(format!(
-                "name profiles of {}, such as {}",
-                product.id,
-                example(product)
-            )));
+            .hint(format!("name profiles of {}, such as {}", product.id, example(product))));
         }
-        let profile = product
-            .profile(word)
-            .map_err(|error| Failure::input(error.to_string()))?;
+        let profile = product.profile(word).map_err(|error| Failure::input(error.to_string()))?;
         names.push(profile.name.clone());
     }
     Ok(names)
@@ -89,10 +75,5 @@ fn named(product: &Product, text: &str) -> Result<Vec<ProfileName>, Failure> {
 /// Two profiles of a product, as they may be written behind `--profiles`.
 fn example(product: &Product) -> String {
     let names = default_profiles(product);
-    names
-        .iter()
-        .take(2)
-        .map(ProfileName::as_str)
-        .collect::<Vec<_>>()
-        .join(",")
+    names.iter().take(2).map(ProfileName::as_str).collect::<Vec<_>>().join(",")
 }

@@ -1,9 +1,8 @@
 //! `tesela lint`: what NVIDIA's two config formats and documents of ours say wrongly.
 
 use serde::Serialize;
-use tesela_formats::diagnostic::{Diagnostic, Severity};
-use tesela_formats::documents::read_document;
-use tesela_formats::lint::{FileFindings, FileKind, Finding, lint};
+use tesela_formats::diagnostic::Severity;
+use tesela_formats::lint::{FileFindings, lint};
 use tesela_model::product::ProductTable;
 
 use crate::cli::{FailOn, Lint};
@@ -42,9 +41,7 @@ pub(crate) fn run(words: &Lint, products: &ProductTable, printer: &Printer) -> R
     if let Some(failure) = Failure::join(failures) {
         return Err(failure);
     }
-    let answer = Answer {
-        files: linted.iter().map(|l| &l.found).collect(),
-    };
+    let answer = Answer { files: linted.iter().map(|l| &l.found).collect() };
     printer.result(&answer, |page| table::lint::put(page, &linted))?;
     let threshold = match words.fail_on {
         FailOn::Error => Severity::Error,
@@ -52,36 +49,12 @@ pub(crate) fn run(words: &Lint, products: &ProductTable, printer: &Printer) -> R
         FailOn::Info => Severity::Info,
     };
     let worst = linted.iter().filter_map(|l| l.found.worst()).max();
-    Ok(if worst.is_some_and(|w| w >= threshold) {
-        Outcome::Partly
-    } else {
-        Outcome::Done
-    })
+    Ok(if worst.is_some_and(|w| w >= threshold) { Outcome::Partly } else { Outcome::Done })
 }
 
 fn check(input: Input, products: &ProductTable) -> Result<Linted, Failure> {
     let name = input.name.clone();
     let bytes = read_all(input)?;
-    let mut found = lint(&name, &bytes, products)?;
-    if found.kind == FileKind::Tesela
-        && let Err(list) = read_document(&name, &bytes, products)
-    {
-        found.findings = list.into_iter().map(finding).collect();
-    }
-    Ok(Linted {
-        text: String::from_utf8_lossy(&bytes).into_owned(),
-        found,
-    })
-}
-
-fn finding(one: Diagnostic) -> Finding {
-    let at = one.at.unwrap_or_default();
-    Finding {
-        line: at.line,
-        column: at.column,
-        severity: one.severity,
-        rule: one.rule,
-        message: one.message,
-        fix: one.fix.unwrap_or_default(),
-    }
+    let found = lint(&name, &bytes, products)?;
+    Ok(Linted { text: String::from_utf8_lossy(&bytes).into_owned(), found })
 }

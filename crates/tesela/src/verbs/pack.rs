@@ -52,19 +52,14 @@ pub(crate) fn run(words: &Pack, products: &ProductTable, printer: &Printer) -> R
 }
 
 fn answer<'a>(product: &'a Product, packing: &'a Packing) -> Answer<'a> {
-    let counted = |f: &'a tesela_plan::pack::Filled| Counted {
-        instances: f.layout.instances(),
-        count: f.count,
-    };
+    let counted =
+        |f: &'a tesela_plan::pack::Filled| Counted { instances: f.layout.instances(), count: f.count };
     Answer {
         product: &product.id,
         gpus: packing.gpus,
         lower_bound: packing.lower_bound,
         proven_optimal: packing.proven_optimal,
-        certificate: Prices {
-            scale: packing.certificate.scale,
-            prices: &packing.certificate.prices,
-        },
+        certificate: Prices { scale: packing.certificate.scale, prices: &packing.certificate.prices },
         layouts: packing.filled.iter().map(counted).collect(),
         wasted_compute_slices: packing.wasted_compute_slices,
         wasted_memory_units: packing.wasted_memory_units,
@@ -86,15 +81,10 @@ fn demand(product: &Product, text: &str) -> Result<Vec<(ProfileName, u64)>, Fail
             let message = format!("--profiles: `{word}` is not of the form PROFILE=COUNT");
             return Err(Failure::input(message).hint(example()));
         };
-        let profile = product
-            .profile(name.trim())
-            .map_err(|error| Failure::input(error.to_string()))?;
+        let profile = product.profile(name.trim()).map_err(|error| Failure::input(error.to_string()))?;
         let number = count(name.trim(), number.trim())?;
         if demand.iter().any(|(known, _)| *known == profile.name) {
-            let message = format!(
-                "--profiles: {} is named twice; add the counts together",
-                profile.name
-            );
+            let message = format!("--profiles: {} is named twice; add the counts together", profile.name);
             return Err(Failure::input(message));
         }
         demand.push((profile.name.clone(), number));

@@ -35,18 +35,9 @@ pub(crate) fn run(words: &cli::Plan, products: &ProductTable, printer: &Printer)
         prices: gathered.prices.as_ref(),
         settings: Settings::default(),
     };
-    let pods = gathered
-        .demand
-        .workloads
-        .iter()
-        .map(|w| w.count)
-        .fold(0u64, u64::saturating_add);
+    let pods = gathered.demand.workloads.iter().map(|w| w.count).fold(0u64, u64::saturating_add);
     let nodes = gathered.fleet.nodes.len() as u64;
-    printer.progress(&format!(
-        "planning {} pods on {} nodes",
-        count(pods),
-        count(nodes)
-    ));
+    printer.progress(&format!("planning {} pods on {} nodes", count(pods), count(nodes)));
     let plan = tesela_plan::plan(&input);
     printer.progress("checking the plan");
     let faults = validate(&input, &plan);
@@ -89,19 +80,13 @@ fn write(file: &Path, gathered: &Gathered, force: bool, printer: &Printer) -> Re
     let existing = if force { Existing::Replace } else { Existing::Keep };
     io::write(file, &write_demand(observed), existing)?;
     let workloads = count(observed.workloads.len() as u64);
-    printer.note(&format!(
-        "{}: written, {workloads} workloads as observed",
-        file.display()
-    ));
+    printer.note(&format!("{}: written, {workloads} workloads as observed", file.display()));
     Ok(())
 }
 
 /// A plan that its own checker refuses is never shown.
 fn broken(faults: &[Fault]) -> Failure {
-    let mut text = format!(
-        "the plan breaks {} of its own rules, so it is not shown:",
-        faults.len()
-    );
+    let mut text = format!("the plan breaks {} of its own rules, so it is not shown:", faults.len());
     for fault in faults.iter().take(FAULTS) {
         let _ = write!(text, "\n  {fault}");
     }

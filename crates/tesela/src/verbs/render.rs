@@ -59,17 +59,10 @@ fn config_maps(files: &[PathBuf]) -> Result<ConfigMaps, Failure> {
 }
 
 fn write(folder: &Path, files: &[File], force: bool) -> Result<(), Failure> {
-    let file = |f: &File| NewFile {
-        path: PathBuf::from(&f.path),
-        text: f.text.clone(),
-        executable: f.executable,
-    };
+    let file =
+        |f: &File| NewFile { path: PathBuf::from(&f.path), text: f.text.clone(), executable: f.executable };
     let files = files.iter().map(file).collect::<Vec<_>>();
-    write_folder(
-        folder,
-        &files,
-        if force { Existing::Replace } else { Existing::Keep },
-    )
+    write_folder(folder, &files, if force { Existing::Replace } else { Existing::Keep })
 }
 
 fn answer<'a>(out: &Path, rendering: &'a Rendering) -> Answer<'a> {
@@ -80,9 +73,5 @@ fn answer<'a>(out: &Path, rendering: &'a Rendering) -> Answer<'a> {
         notes: &step.notes,
         files: step.files.iter().map(|f| f.path.as_str()).collect(),
     });
-    Answer {
-        out: out.display().to_string(),
-        steps: steps.collect(),
-        warnings: &rendering.warnings,
-    }
+    Answer { out: out.display().to_string(), steps: steps.collect(), warnings: &rendering.warnings }
 }

@@ -25,19 +25,13 @@ fn put_headroom(page: &mut Page, plan: &Plan) {
     }
     page.heading("Room to live");
     for room in &plan.headroom {
-        let mut first = Line::plain("- ");
-        first.push(Style::Strong, format!("{}: ", room.pool));
-        page.paragraph(&first, &room.message, Style::Plain);
+        page.item(&room.pool, &room.message, Style::Plain);
     }
 }
 
 fn put_figures(page: &mut Page, plan: &Plan) {
     let known = plan.today.is_some();
-    page.heading(if known {
-        "Today, plan, difference"
-    } else {
-        "The plan in figures"
-    });
+    page.heading(if known { "Today, plan, difference" } else { "The plan in figures" });
     let mut columns = Columns::new(&[
         ("", Kind::Fixed),
         ("today", Kind::Number),
@@ -56,11 +50,7 @@ fn put_figures(page: &mut Page, plan: &Plan) {
     for (name, figure) in rows {
         let (from, to) = (figure(today), figure(planned));
         let from_text = if known { count(from) } else { String::new() };
-        let change = if known {
-            difference(from, to)
-        } else {
-            String::new()
-        };
+        let change = if known { difference(from, to) } else { String::new() };
         columns.row(vec![
             Line::plain(name),
             Line::plain(from_text),
@@ -74,24 +64,14 @@ fn put_figures(page: &mut Page, plan: &Plan) {
             Line::plain(format!("{} per hour", cost.currency)),
             Line::plain(from.map(|m| money(m, "")).unwrap_or_default()),
             Line::styled(Style::Strong, money(cost.hourly_micros, "")),
-            Line::plain(
-                from.map(|m| money_difference(m, cost.hourly_micros))
-                    .unwrap_or_default(),
-            ),
+            Line::plain(from.map(|m| money_difference(m, cost.hourly_micros)).unwrap_or_default()),
         ]);
     }
     columns.put(page);
     match (&plan.cost, &plan.cost_reason) {
         (Some(cost), _) => {
-            let date = cost
-                .as_of
-                .as_ref()
-                .map(|d| format!(", as of {d}"))
-                .unwrap_or_default();
-            page.line(Line::styled(
-                Style::Faint,
-                format!("Prices: {}{date}.", cost.source),
-            ));
+            let date = cost.as_of.as_ref().map(|d| format!(", as of {d}")).unwrap_or_default();
+            page.line(Line::styled(Style::Faint, format!("Prices: {}{date}.", cost.source)));
         }
         (None, Some(reason)) => page.paragraph(&Line::default(), &format!("Money: {reason}"), Style::Faint),
         (None, None) => {}
@@ -139,10 +119,6 @@ fn put_proof(page: &mut Page, plan: &Plan) {
     }
     page.heading("Proof");
     for product in &plan.gpus {
-        page.paragraph(
-            &Line::plain("- "),
-            &certificate::of_product(product),
-            Style::Plain,
-        );
+        page.item(&product.product, &certificate::of_product(product), Style::Plain);
     }
 }

@@ -20,11 +20,7 @@ pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     } else {
         by_kind(findings)
     };
-    let shown = kinds
-        .iter()
-        .take(sheet.findings)
-        .map(|kind| put_kind(page, kind))
-        .sum();
+    let shown = kinds.iter().take(sheet.findings).map(|kind| put_kind(page, kind)).sum();
     left_out(page, findings.len(), shown, "--findings");
 }
 
@@ -33,8 +29,7 @@ fn by_kind(findings: &[Finding]) -> Vec<Vec<&Finding>> {
     let mut kinds: Vec<Vec<&Finding>> = Vec::new();
     for finding in findings {
         let same = |kind: &&mut Vec<&Finding>| {
-            kind.first()
-                .is_some_and(|f| f.rule == finding.rule && f.severity == finding.severity)
+            kind.first().is_some_and(|f| f.rule == finding.rule && f.severity == finding.severity)
         };
         match kinds.iter_mut().find(same) {
             Some(kind) => kind.push(finding),
@@ -62,23 +57,11 @@ fn put_kind(page: &mut Page, kind: &[&Finding]) -> usize {
     let indent = Line::plain(" ".repeat(9));
     page.paragraph(&indent, &first.message, Style::Plain);
     if kind.len() > 1 {
-        let others = kind
-            .iter()
-            .skip(1)
-            .take(NAMED)
-            .map(|f| f.subject.as_str())
-            .collect::<Vec<_>>()
-            .join(", ");
+        let others =
+            kind.iter().skip(1).take(NAMED).map(|f| f.subject.as_str()).collect::<Vec<_>>().join(", ");
         let rest = (kind.len() - 1).saturating_sub(NAMED);
-        let rest = if rest > 0 {
-            format!(" and {} more", count(rest as u64))
-        } else {
-            String::new()
-        };
-        let text = format!(
-            "The same of {}: {others}{rest}.",
-            many((kind.len() - 1) as u64, "other")
-        );
+        let rest = if rest > 0 { format!(" and {} more", count(rest as u64)) } else { String::new() };
+        let text = format!("The same of {}: {others}{rest}.", many((kind.len() - 1) as u64, "other"));
         page.paragraph(&indent, &text, Style::Faint);
     }
     let mut fix = indent;

@@ -9,7 +9,7 @@ use tesela_model::product::ProductTable;
 use super::today::{faces, holdings, units};
 use super::{Sheet, left_out};
 use crate::table::text::{Line, Page, Style, shorten, width};
-use crate::table::tile::{Face, Piece, row};
+use crate::table::tile::{Face, Piece, row, rows as tiles};
 use crate::table::words::count;
 
 /// Nodes that look alike today and under the plan.
@@ -25,7 +25,8 @@ pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     if rows.is_empty() {
         return;
     }
-    page.heading("GPUs by node, today → plan");
+    let known = rows.iter().any(|r| r.today.is_some());
+    page.heading(if known { "GPUs by node, today → plan" } else { "GPUs by node" });
     let all = rows.len();
     // Equal nodes are told together only where each by itself would fill the screen.
     let rows = if all > sheet.rows { together(rows) } else { rows };
@@ -37,11 +38,7 @@ pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
 
 fn rows(sheet: &Sheet<'_>) -> Vec<Row> {
     let held = holdings(sheet.demand);
-    let planned = sheet
-        .plan
-        .nodes
-        .iter()
-        .filter_map(|n| n.name.as_deref().map(|name| (name, n)));
+    let planned = sheet.plan.nodes.iter().filter_map(|n| n.name.as_deref().map(|name| (name, n)));
     let planned = planned.collect::<BTreeMap<_, _>>();
     let today = sheet.fleet.nodes.iter().filter(|n| !n.gpus.is_empty());
     let mut rows = today
@@ -56,27 +53,14 @@ fn rows(sheet: &Sheet<'_>) -> Vec<Row> {
             }
         })
         .collect::<Vec<_>>();
-    let known = sheet
-        .fleet
-        .nodes
-        .iter()
-        .map(|n| n.name.as_str())
-        .collect::<BTreeSet<_>>();
-    let new = sheet
-        .plan
-        .nodes
-        .iter()
-        .filter(|n| n.name.as_deref().is_none_or(|name| !known.contains(name)));
+    let known = sheet.fleet.nodes.iter().map(|n| n.name.as_str()).collect::<BTreeSet<_>>();
+    let new = sheet.plan.nodes.iter().filter(|n| n.name.as_deref().is_none_or(|name| !known.contains(name)));
     rows.extend(new.map(|node| new_row(node, sheet.products)));
     rows
 }
 
 fn today_faces(node: &Node, held: &[&tesela_model::demand::Holding], products: &ProductTable) -> Vec<Face> {
-    if node.unusable.is_some() {
-        vec![Face::Unknown; node.gpus.len()]
-    } else {
-        faces(node, held, products)
-    }
+    if node.unusable.is_some() { vec![Face::Unknown; node.gpus.len()] } else { faces(node, held, products) }
 }
 
 fn new_row(node: &PlannedNode, table: &ProductTable) -> Row {
@@ -96,9 +80,7 @@ fn products<'a>(names: impl Iterator<Item = &'a str>) -> String {
 fn planned_face(gpu: &PlannedGpu, products: &ProductTable) -> Face {
     let pods = |uses: &[Use]| uses.iter().map(|u| u.pods).sum::<u64>();
     match gpu.mode {
-        Mode::Exclusive => Face::Whole {
-            held: !gpu.used_by.is_empty(),
-        },
+        Mode::Exclusive => Face::Whole { held: !gpu.used_by.is_empty() },
         Mode::TimeSliced | Mode::Mps => Face::Shared {
             mps: gpu.mode == Mode::Mps,
             replicas: gpu.replicas.unwrap_or(1),
@@ -113,10 +95,7 @@ fn planned_face(gpu: &PlannedGpu, products: &ProductTable) -> Face {
                 held: !i.used_by.is_empty(),
             };
             let pieces = gpu.instances.iter().map(piece).collect::<Vec<_>>();
-            Face::Cut {
-                units: units(&gpu.product, &pieces, products),
-                pieces,
-            }
+            Face::Cut { units: units(&gpu.product, &pieces, products), pieces }
         }
     }
 }
@@ -126,11 +105,7 @@ fn together(rows: Vec<Row>) -> Vec<Row> {
     let mut groups: Vec<Row> = Vec::new();
     let mut places = BTreeMap::new();
     for row in rows {
-        let key = (
-            row.product.clone(),
-            drawn(row.today.as_deref()),
-            drawn(row.plan.as_deref()),
-        );
+        let key = (row.product.clone(), drawn(row.today.as_deref()), drawn(row.plan.as_deref()));
         match places.get(&key) {
             Some(&place) => {
                 let group: &mut Row = &mut groups[place];
@@ -159,62 +134,61 @@ fn put_rows(page: &mut Page, rows: &[&Row]) {
     let titles = titles.collect::<Vec<_>>();
     let title_width = titles.iter().map(|t| width(t)).max().unwrap_or(0);
     let product_width = rows.iter().map(|r| width(&r.product)).max().unwrap_or(0);
-    let today = rows.iter().map(|r| today_line(r)).collect::<Vec<_>>();
-    let plan = rows.iter().map(|r| plan_line(r)).collect::<Vec<_>>();
-    let widest = |lines: &[Line]| lines.iter().map(Line::width).max().unwrap_or(0);
     let left = title_width + 2 + product_width + 2;
-    let one_line = left + widest(&today) + 3 + widest(&plan) <= page.width();
-    let today_width = widest(&today);
-    for (((row, title), today), plan) in rows.iter().zip(titles).zip(today).zip(plan) {
+    let room = page.width().saturating_sub(left);
+    let widest = |lines: &mut dyn Iterator<Item = Line>| lines.map(|l| l.width()).max().unwrap_or(0);
+    let today_width = widest(&mut rows.iter().flat_map(|r| today_lines(r, usize::MAX)));
+    let plan_width = widest(&mut rows.iter().flat_map(|r| plan_lines(r, usize::MAX)));
+    let one_line = today_width + 1 + plan_width <= room;
+    for (row, title) in rows.iter().zip(titles) {
         let mut line = Line::plain(title);
         line.pad_to(title_width + 2);
         line.push(Style::Faint, &row.product);
         line.pad_to(left);
-        line.append(&today);
         if one_line {
-            line.pad_to(left + today_width + 1);
-            line.append(&plan);
+            today_lines(row, usize::MAX).iter().for_each(|l| line.append(l));
+            line.pad_to(if today_width == 0 { left } else { left + today_width + 1 });
+            plan_lines(row, usize::MAX).iter().for_each(|l| line.append(l));
             page.line(line);
-        } else {
-            page.line(line);
-            let mut below = Line::plain(" ".repeat(left.saturating_sub(2)));
-            below.append(&plan);
-            page.line(below);
+            continue;
+        }
+        // The arrow hangs to the left, so that the tiles of both states stand in one column.
+        let mut states = today_lines(row, room);
+        let today = states.len();
+        states.extend(plan_lines(row, room));
+        for (index, state) in states.iter().enumerate() {
+            line.pad_to(if index == today && index > 0 { left - 2 } else { left });
+            line.append(state);
+            page.line(std::mem::take(&mut line));
         }
     }
 }
 
-fn today_line(r: &Row) -> Line {
-    r.today
-        .as_ref()
-        .map_or_else(|| Line::styled(Style::Faint, "not there yet"), |faces| row(faces))
+fn today_lines(r: &Row, limit: usize) -> Vec<Line> {
+    r.today.as_ref().map(|faces| tiles(faces, limit)).unwrap_or_default()
 }
 
-fn plan_line(r: &Row) -> Line {
-    let mut line = Line::plain("→ ");
-    match &r.plan {
-        None => line.push(Style::Faint, "as it is"),
-        Some(faces) if drawn(Some(faces)) == drawn(r.today.as_deref()) => line.push(Style::Faint, "the same"),
-        Some(faces) => line.append(&row(faces)),
+/// The plan's tiles, behind an arrow where there is a today.
+fn plan_lines(r: &Row, limit: usize) -> Vec<Line> {
+    let same = r.today.is_some() && drawn(r.plan.as_deref()) == drawn(r.today.as_deref());
+    let mut lines = match &r.plan {
+        None => vec![Line::styled(Style::Faint, "as it is")],
+        Some(_) if same => vec![Line::styled(Style::Faint, "the same")],
+        Some(faces) => tiles(faces, limit),
+    };
+    if r.today.is_some() {
+        let mut arrow = Line::plain("→ ");
+        arrow.append(&lines[0]);
+        lines[0] = arrow;
     }
-    line
+    lines
 }
 
 /// What the signs on these rows mean; signs that are not there are not told.
 fn put_legend(page: &mut Page, rows: &[&Row]) {
-    let faces = rows
-        .iter()
-        .flat_map(|r| r.today.iter().chain(&r.plan).flatten())
-        .collect::<Vec<_>>();
-    let pieces = || {
-        faces.iter().flat_map(|f| {
-            if let Face::Cut { pieces, .. } = f {
-                &pieces[..]
-            } else {
-                &[]
-            }
-        })
-    };
+    let faces = rows.iter().flat_map(|r| r.today.iter().chain(&r.plan).flatten()).collect::<Vec<_>>();
+    let pieces =
+        || faces.iter().flat_map(|f| if let Face::Cut { pieces, .. } = f { &pieces[..] } else { &[] });
     let waste = |f: &&Face| matches!(f, Face::Cut { units, pieces } if pieces.iter().map(|p| p.size).sum::<u32>() < *units);
     let mut signs = Vec::new();
     let mut sign = |there: bool, text: &str| {
@@ -222,14 +196,8 @@ fn put_legend(page: &mut Page, rows: &[&Row]) {
             signs.push(text.to_owned());
         }
     };
-    sign(
-        faces.iter().any(|f| matches!(f, Face::Whole { held: true })),
-        "████████ whole GPU, held",
-    );
-    sign(
-        faces.iter().any(|f| matches!(f, Face::Whole { held: false })),
-        "········ whole GPU, free",
-    );
+    sign(faces.iter().any(|f| matches!(f, Face::Whole { held: true })), "████████ whole GPU, held");
+    sign(faces.iter().any(|f| matches!(f, Face::Whole { held: false })), "········ whole GPU, free");
     sign(
         faces.iter().any(|f| matches!(f, Face::Shared { mps: false, .. })),
         "÷4 ■■□□ taken in turns by 4, 2 shares held",
@@ -242,10 +210,7 @@ fn put_legend(page: &mut Page, rows: &[&Row]) {
     sign(pieces().any(|p| p.held && p.shared), "2÷ the same, in turns");
     sign(pieces().any(|p| !p.held), "┆╌ MIG instance, free");
     sign(faces.iter().any(waste), "░ memory that no instance takes");
-    sign(
-        faces.iter().any(|f| matches!(f, Face::Unknown)),
-        "???????? not known",
-    );
+    sign(faces.iter().any(|f| matches!(f, Face::Unknown)), "???????? not known");
     let mut line = Line::default();
     for sign in signs {
         if line.width() > 0 && line.width() + 3 + width(&sign) > page.width() {
@@ -257,7 +222,7 @@ fn put_legend(page: &mut Page, rows: &[&Row]) {
         line.push(Style::Faint, sign);
     }
     page.line(line);
-    if rows.iter().any(|r| r.today.is_some()) {
+    if rows.iter().flat_map(|r| r.today.iter().flatten()).any(Face::held) {
         let text =
             "Where nobody says which GPU of a node a pod holds, today's tiles are filled from the left.";
         page.paragraph(&Line::default(), text, Style::Faint);

@@ -15,11 +15,7 @@ pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     if plan.today.is_some() {
         say(page, "Today", Style::Strong, &today(plan));
     }
-    let style = if plan.status == PlanStatus::Partial {
-        Style::Warn
-    } else {
-        Style::Strong
-    };
+    let style = if plan.status == PlanStatus::Partial { Style::Warn } else { Style::Strong };
     say(page, "Plan", style, &planned(plan));
     say(page, "Cost", Style::Strong, &cost(sheet));
     if plan.summary.unknown_pods > 0 {
@@ -34,31 +30,28 @@ fn say(page: &mut Page, word: &str, style: Style, text: &str) {
 }
 
 fn today(plan: &Plan) -> String {
-    let Figures {
-        gpus,
-        gpus_held,
-        pods_served,
-        pods_waiting,
-        ..
-    } = plan.summary.today;
+    let Figures { gpus, gpus_held, pods_served, pods_waiting, .. } = plan.summary.today;
     let nodes = plan.today.as_ref().map_or(0, |t| t.nodes);
     let modes = plan.today.iter().flat_map(|t| &t.gpus_by_mode);
-    let modes = modes
-        .map(|(mode, n)| format!("{} {}", count(*n), offered(*mode)))
-        .collect::<Vec<_>>();
-    let idle = gpus.saturating_sub(gpus_held);
+    let modes = modes.map(|(mode, n)| format!("{} {}", count(*n), offered(*mode))).collect::<Vec<_>>();
     let mut text = format!("{} on {}", many(gpus, "GPU"), many(nodes, "node"));
     if !modes.is_empty() {
         text.push_str(&format!(": {}", list(&modes)));
     }
-    text.push_str(&format!(
-        ". {} {} held by {}, {} {} held by nobody",
-        count(gpus_held),
-        is(gpus_held),
-        many(pods_served, "pod"),
-        count(idle),
-        is(idle),
-    ));
+    let idle = gpus.saturating_sub(gpus_held);
+    text.push_str(&match (gpus_held, idle) {
+        (0, 0) => "; no node offers a GPU to pods".to_owned(),
+        (0, _) => ". No pod holds any of them".to_owned(),
+        (_, 0) => format!(". All are held, by {}", many(pods_served, "pod")),
+        (held, idle) => format!(
+            ". {} {} held by {}, {} {} held by nobody",
+            count(held),
+            is(held),
+            many(pods_served, "pod"),
+            count(idle),
+            is(idle),
+        ),
+    });
     if pods_waiting > 0 {
         let verb = if pods_waiting == 1 { "waits" } else { "wait" };
         text.push_str(&format!("; {} {verb}", many(pods_waiting, "pod")));
@@ -78,12 +71,7 @@ fn offered(mode: Mode) -> &'static str {
 
 fn planned(plan: &Plan) -> String {
     let summary = &plan.summary;
-    let Figures {
-        gpus_held,
-        nodes_held,
-        pods_served,
-        ..
-    } = summary.plan;
+    let Figures { gpus_held, nodes_held, pods_served, .. } = summary.plan;
     let mut text = format!(
         "{} on {} of {}",
         many(pods_served, "pod"),
@@ -107,11 +95,7 @@ fn planned(plan: &Plan) -> String {
         text.push_str(&format!(
             " On the way {} {}, and {} request something else.",
             many(summary.restarts, "pod"),
-            if summary.restarts == 1 {
-                "restarts"
-            } else {
-                "restart"
-            },
+            if summary.restarts == 1 { "restarts" } else { "restart" },
             match summary.requests_to_change {
                 0 => "none must".to_owned(),
                 n => format!("{} must", count(n)),
@@ -127,11 +111,7 @@ fn cost(sheet: &Sheet<'_>) -> String {
         let reason = plan.cost_reason.as_deref().unwrap_or("no prices were given");
         let products = plan.gpus.iter().map(|g| g.product.clone()).collect::<Vec<_>>();
         let named = products.iter().any(|p| reason.contains(p.as_str()));
-        let products = if named {
-            String::new()
-        } else {
-            format!(" Products here: {}.", list(&products))
-        };
+        let products = if named { String::new() } else { format!(" Products here: {}.", list(&products)) };
         return format!("not known: {}.{products}", reason.trim_end_matches('.'));
     };
     let currency = &cost.currency;

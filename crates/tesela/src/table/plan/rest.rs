@@ -21,11 +21,7 @@ pub(super) fn put_unmet(page: &mut Page, sheet: &Sheet<'_>) {
     }
     let pods = unmet.iter().map(|u| u.count).sum::<u64>();
     page.heading(&format!("Fits nowhere ({})", many(pods, "pod")));
-    let mut columns = Columns::new(&[
-        ("workload", Kind::Name),
-        ("pods", Kind::Number),
-        ("why", Kind::Text),
-    ]);
+    let mut columns = Columns::new(&[("workload", Kind::Name), ("pods", Kind::Number), ("why", Kind::Text)]);
     for one in unmet.iter().take(sheet.rows) {
         columns.row(vec![
             Line::plain(format!("{}/{}", one.namespace, one.workload)),
@@ -42,11 +38,7 @@ pub(super) fn put_quotas(page: &mut Page, sheet: &Sheet<'_>) {
     let mut dra = false;
     for quota in &sheet.plan.quotas {
         let (granted, zeros) = namespaces.entry(&quota.namespace).or_default();
-        match quota
-            .resource
-            .strip_prefix("requests.")
-            .and_then(|name| name.strip_prefix(PREFIX))
-        {
+        match quota.resource.strip_prefix("requests.").and_then(|name| name.strip_prefix(PREFIX)) {
             _ if quota.hard == 0 => *zeros += 1,
             Some(name) => granted.push(format!("{} {name}", count(quota.hard))),
             None => dra = true,
@@ -56,14 +48,9 @@ pub(super) fn put_quotas(page: &mut Page, sheet: &Sheet<'_>) {
         return;
     }
     page.heading("Quotas by namespace");
-    let (some, none): (Vec<_>, Vec<_>) = namespaces
-        .iter()
-        .partition(|(_, (granted, _))| !granted.is_empty());
-    let mut columns = Columns::new(&[
-        ("namespace", Kind::Name),
-        ("names set to 0", Kind::Number),
-        ("granted", Kind::Text),
-    ]);
+    let (some, none): (Vec<_>, Vec<_>) = namespaces.iter().partition(|(_, (granted, _))| !granted.is_empty());
+    let mut columns =
+        Columns::new(&[("namespace", Kind::Name), ("names set to 0", Kind::Number), ("granted", Kind::Text)]);
     for (namespace, (granted, zeros)) in some.iter().take(sheet.rows) {
         columns.row(vec![
             Line::plain(namespace),
@@ -79,11 +66,7 @@ pub(super) fn put_quotas(page: &mut Page, sheet: &Sheet<'_>) {
         let names = none.iter().map(|(name, _)| **name).collect::<Vec<_>>();
         page.say(&format!("Every name set to 0: {}.", named(&names)));
     }
-    let also = if dra {
-        " The names of the same devices under DRA are granted with them."
-    } else {
-        ""
-    };
+    let also = if dra { " The names of the same devices under DRA are granted with them." } else { "" };
     let text =
         format!("Granted are names of nvidia.com/, as `requests.nvidia.com/…` in a ResourceQuota.{also}");
     page.paragraph(&Line::default(), &text, Style::Faint);
@@ -104,27 +87,16 @@ pub(super) fn put_changes(page: &mut Page, sheet: &Sheet<'_>) {
         ("pods disturbed", Kind::Text),
     ]);
     for (change, gpus, pods) in changes.iter().take(sheet.rows) {
-        let names = pods
-            .iter()
-            .map(|p| format!("{}/{}", p.namespace, p.name))
-            .collect::<Vec<_>>();
+        let names = pods.iter().map(|p| format!("{}/{}", p.namespace, p.name)).collect::<Vec<_>>();
         let names = names.iter().map(String::as_str).collect::<Vec<_>>();
-        let style = if pods.is_empty() {
-            Style::Faint
-        } else {
-            Style::Warn
-        };
+        let style = if pods.is_empty() { Style::Faint } else { Style::Warn };
         columns.row(vec![
             Line::plain(&change.node),
             Line::plain(count(*gpus)),
             Line::plain(kind(change.change)),
             Line::styled(style, count(pods.len() as u64)),
             Line::plain(&change.to),
-            Line::plain(if names.is_empty() {
-                "none".to_owned()
-            } else {
-                named(&names)
-            }),
+            Line::plain(if names.is_empty() { "none".to_owned() } else { named(&names) }),
         ]);
     }
     columns.put(page);
@@ -163,16 +135,10 @@ fn kind(kind: ChangeKind) -> &'static str {
 
 fn put_kinds(page: &mut Page, changes: &[Change]) {
     let told = [
-        (
-            ChangeKind::Geometry,
-            "the instances that go must be idle, the others keep running",
-        ),
+        (ChangeKind::Geometry, "the instances that go must be idle, the others keep running"),
         (ChangeKind::MigMode, "the GPU must be idle"),
         (ChangeKind::MigModeReset, "the GPU must be idle and is reset"),
-        (
-            ChangeKind::Sharing,
-            "the GPU must be idle, unless only the number of shares changes",
-        ),
+        (ChangeKind::Sharing, "the GPU must be idle, unless only the number of shares changes"),
     ];
     for (of, text) in told {
         if changes.iter().any(|c| c.change == of) {
@@ -186,75 +152,38 @@ pub(super) fn put_assumptions(page: &mut Page, sheet: &Sheet<'_>) {
     if !assumptions.is_empty() {
         page.heading("What this rests on");
         for assumption in assumptions.iter().take(sheet.rows) {
-            let mut first = Line::plain("- ");
-            first.push(Style::Strong, format!("{}: ", assumption.subject));
             let text = format!(
                 "{} ({}). If wrong: {}",
                 assumption.value.trim_end_matches('.'),
                 assumption.origin,
                 assumption.if_wrong
             );
-            put_item(page, &first, &text);
+            page.item(&assumption.subject, &text, Style::Plain);
         }
-        left_out(
-            page,
-            assumptions.len(),
-            assumptions.len().min(sheet.rows),
-            "--rows",
-        );
+        left_out(page, assumptions.len(), assumptions.len().min(sheet.rows), "--rows");
     }
     put_way_to_say(page, sheet);
 }
 
-/// A list item: the text goes on behind its title and continues under the title's first letter.
-fn put_item(page: &mut Page, first: &Line, text: &str) {
-    let title = first.text();
-    let whole = format!("{}{text}", title.trim_start_matches("- "));
-    for (index, part) in crate::table::text::wrap(&whole, page.width() - 2)
-        .into_iter()
-        .enumerate()
-    {
-        let mut line = Line::plain(if index == 0 { "- " } else { "  " });
-        line.push(Style::Plain, part);
-        page.line(line);
-    }
-}
-
 /// How to say what is not known.
 fn put_way_to_say(page: &mut Page, sheet: &Sheet<'_>) {
-    let inputs = sheet
-        .inputs
-        .iter()
-        .map(|i| if i == "-" { "cluster.json" } else { i })
-        .collect::<Vec<_>>()
-        .join(" ");
+    let inputs =
+        sheet.inputs.iter().map(|i| if i == "-" { "cluster.json" } else { i }).collect::<Vec<_>>().join(" ");
     if let Some(file) = &sheet.demand_file {
         page.gap();
         page.say(&format!(
             "{file} says what was observed, each value with its origin. Write what the workloads need into it (GPU \
              memory, duty, isolation), then:"
         ));
-        page.line(Line::styled(
-            Style::Strong,
-            format!("  tesela plan {inputs} {file}"),
-        ));
+        page.line(Line::styled(Style::Strong, format!("  tesela plan {inputs} {file}")));
     } else if sheet.plan.summary.unknown_pods > 0 {
         page.gap();
         page.say("To say what pods need: write the demand as observed, put in what is known, plan again.");
         if sheet.inputs.iter().any(|i| i == "-") {
-            page.line(Line::styled(
-                Style::Strong,
-                "  kubectl get nodes,pods -A -o json > cluster.json",
-            ));
+            page.line(Line::styled(Style::Strong, "  kubectl get nodes,pods -A -o json > cluster.json"));
         }
-        page.line(Line::styled(
-            Style::Strong,
-            format!("  tesela plan {inputs} --write-demand demand.yaml"),
-        ));
-        page.line(Line::styled(
-            Style::Strong,
-            format!("  tesela plan {inputs} demand.yaml"),
-        ));
+        page.line(Line::styled(Style::Strong, format!("  tesela plan {inputs} --write-demand demand.yaml")));
+        page.line(Line::styled(Style::Strong, format!("  tesela plan {inputs} demand.yaml")));
     }
 }
 

@@ -26,19 +26,11 @@ fn profile(name: &str) -> ProfileName {
 }
 
 fn pod(name: &str) -> PodRef {
-    PodRef {
-        namespace: "chat".into(),
-        name: name.into(),
-    }
+    PodRef { namespace: "chat".into(), name: name.into() }
 }
 
 fn node(name: &str, offers: Vec<Offer>) -> Node {
-    let gpu = |offer| Gpu {
-        uuid: None,
-        product: H100.into(),
-        memory: None,
-        offer,
-    };
+    let gpu = |offer| Gpu { uuid: None, product: H100.into(), memory: None, offer };
     Node {
         name: name.into(),
         labels: BTreeMap::new(),
@@ -60,21 +52,9 @@ fn node(name: &str, offers: Vec<Offer>) -> Node {
 fn fleet() -> Fleet {
     let mig = Offer::Mig {
         instances: vec![
-            Instance {
-                profile: profile("1g.10gb"),
-                start: 0,
-                size: 1,
-            },
-            Instance {
-                profile: profile("1g.10gb"),
-                start: 1,
-                size: 1,
-            },
-            Instance {
-                profile: profile("3g.40gb"),
-                start: 4,
-                size: 4,
-            },
+            Instance { profile: profile("1g.10gb"), start: 0, size: 1 },
+            Instance { profile: profile("1g.10gb"), start: 1, size: 1 },
+            Instance { profile: profile("3g.40gb"), start: 4, size: 4 },
         ],
         replicas: BTreeMap::new(),
         origin: Origin::Estimated,
@@ -83,20 +63,12 @@ fn fleet() -> Fleet {
         node("gpu-a", vec![Offer::Exclusive; 4]),
         node("gpu-b", vec![mig, Offer::TimeSliced { replicas: 4 }]),
     ];
-    Fleet {
-        nodes,
-        has_nodes: true,
-        ..Fleet::default()
-    }
+    Fleet { nodes, has_nodes: true, ..Fleet::default() }
 }
 
 fn demand() -> Demand {
     let workload = |name: &str, count, request: GpuResource, node: &str, pods: &[&str]| Workload {
-        key: WorkloadKey {
-            namespace: "chat".into(),
-            kind: "Deployment".into(),
-            name: name.into(),
-        },
+        key: WorkloadKey { namespace: "chat".into(), kind: "Deployment".into(), name: name.into() },
         tenant: "support".into(),
         count,
         gpus: 1,
@@ -125,40 +97,15 @@ fn demand() -> Demand {
         }],
     };
     let workloads = vec![
-        workload(
-            "answer",
-            3,
-            GpuResource::gpu(),
-            "gpu-a",
-            &["answer-1", "answer-2"],
-        ),
-        workload(
-            "draft",
-            1,
-            GpuResource::mig(profile("1g.10gb")),
-            "gpu-b",
-            &["draft-1"],
-        ),
-        workload(
-            "play",
-            3,
-            GpuResource::gpu().renamed(),
-            "gpu-b",
-            &["play-1", "play-2", "play-3"],
-        ),
+        workload("answer", 3, GpuResource::gpu(), "gpu-a", &["answer-1", "answer-2"]),
+        workload("draft", 1, GpuResource::mig(profile("1g.10gb")), "gpu-b", &["draft-1"]),
+        workload("play", 3, GpuResource::gpu().renamed(), "gpu-b", &["play-1", "play-2", "play-3"]),
     ];
-    Demand {
-        tenants: Vec::new(),
-        workloads,
-    }
+    Demand { tenants: Vec::new(), workloads }
 }
 
 fn used(workload: &str, pods: u64) -> Vec<Use> {
-    vec![Use {
-        namespace: "chat".into(),
-        workload: workload.into(),
-        pods,
-    }]
+    vec![Use { namespace: "chat".into(), workload: workload.into(), pods }]
 }
 
 fn gpu(mode: Mode, replicas: Option<u32>, instances: Vec<PlannedInstance>, used_by: Vec<Use>) -> PlannedGpu {
@@ -239,15 +186,7 @@ fn nodes() -> Vec<PlannedNode> {
     };
     let whole = |used_by| gpu(Mode::Exclusive, None, Vec::new(), used_by);
     vec![
-        planned(
-            "gpu-a",
-            vec![
-                whole(used("draft", 1)),
-                whole(vec![]),
-                whole(vec![]),
-                whole(vec![]),
-            ],
-        ),
+        planned("gpu-a", vec![whole(used("draft", 1)), whole(vec![]), whole(vec![]), whole(vec![])]),
         planned(
             "gpu-b",
             vec![
@@ -272,13 +211,9 @@ fn findings() -> Vec<Finding> {
         fix: "ask for 1 nvidia.com/gpu.shared".into(),
     };
     let mut list = vec![finding(Severity::Error, "several-shares", "Deployment/chat/play")];
-    list.extend((1..8).map(|n| {
-        finding(
-            Severity::Warning,
-            "whole-gpu-notebook",
-            &format!("Pod/lab/notebook-{n}"),
-        )
-    }));
+    list.extend(
+        (1..8).map(|n| finding(Severity::Warning, "whole-gpu-notebook", &format!("Pod/lab/notebook-{n}"))),
+    );
     list.push(finding(Severity::Info, "stranded-slices", "Node/gpu-b"));
     list
 }
@@ -319,10 +254,7 @@ fn plan() -> Plan {
             shared: 1,
             mig: 1,
             mig_demand: BTreeMap::from([(profile("3g.40gb"), 2)]),
-            certificate: Some(Certificate {
-                scale: 2,
-                prices: BTreeMap::from([(profile("3g.40gb"), 1)]),
-            }),
+            certificate: Some(Certificate { scale: 2, prices: BTreeMap::from([(profile("3g.40gb"), 1)]) }),
         }],
         pools: vec![PlannedPool {
             name: "mig-h100-sxm-80gb".into(),
@@ -343,21 +275,9 @@ fn plan() -> Plan {
         }],
         findings: findings(),
         quotas: vec![
-            Quota {
-                namespace: "chat".into(),
-                resource: "requests.nvidia.com/mig-3g.40gb".into(),
-                hard: 2,
-            },
-            Quota {
-                namespace: "chat".into(),
-                resource: "requests.nvidia.com/gpu".into(),
-                hard: 0,
-            },
-            Quota {
-                namespace: "lab".into(),
-                resource: "requests.nvidia.com/gpu".into(),
-                hard: 0,
-            },
+            Quota { namespace: "chat".into(), resource: "requests.nvidia.com/mig-3g.40gb".into(), hard: 2 },
+            Quota { namespace: "chat".into(), resource: "requests.nvidia.com/gpu".into(), hard: 0 },
+            Quota { namespace: "lab".into(), resource: "requests.nvidia.com/gpu".into(), hard: 0 },
         ],
         today: Some(Today {
             gpus_by_mode: BTreeMap::from([(Mode::Exclusive, 4), (Mode::Mig, 1), (Mode::TimeSliced, 1)]),
@@ -442,9 +362,6 @@ fn a_plan_on_a_narrow_page() {
 #[test]
 fn every_workload_of_the_plan_is_on_the_page() {
     let text = drawn(80, 8);
-    let names = assignments()
-        .into_iter()
-        .map(|a| a.workload)
-        .collect::<BTreeSet<_>>();
+    let names = assignments().into_iter().map(|a| a.workload).collect::<BTreeSet<_>>();
     assert!(names.iter().all(|n| text.contains(&format!("chat/{n}"))));
 }

@@ -24,11 +24,7 @@ pub(super) fn holdings(demand: &Demand) -> BTreeMap<&str, Vec<&Holding>> {
 
 /// The faces of a node's GPUs, in their order.
 pub(super) fn faces(node: &Node, held: &[&Holding], products: &ProductTable) -> Vec<Face> {
-    let mut faces = node
-        .gpus
-        .iter()
-        .map(|gpu| empty(gpu, products))
-        .collect::<Vec<_>>();
+    let mut faces = node.gpus.iter().map(|gpu| empty(gpu, products)).collect::<Vec<_>>();
     let all = || held.iter().copied().chain(&node.held_by_others);
     let devices = |h: &Holding| (h.pods.len() as u64).saturating_mul(u64::from(h.devices));
     let mut left = BTreeMap::<&GpuResource, u64>::new();
@@ -39,14 +35,7 @@ pub(super) fn faces(node: &Node, held: &[&Holding], products: &ProductTable) -> 
         let taken = match index {
             Some(index) => {
                 let start = place.and_then(|p| p.start);
-                take(
-                    node,
-                    &node.gpus[index],
-                    &mut faces[index],
-                    &holding.resource,
-                    start,
-                    wanted,
-                )
+                take(node, &node.gpus[index], &mut faces[index], &holding.resource, start, wanted)
             }
             None => 0,
         };
@@ -63,19 +52,9 @@ pub(super) fn faces(node: &Node, held: &[&Holding], products: &ProductTable) -> 
 fn empty(gpu: &Gpu, products: &ProductTable) -> Face {
     match &gpu.offer {
         Offer::Exclusive => Face::Whole { held: false },
-        Offer::TimeSliced { replicas } => Face::Shared {
-            mps: false,
-            replicas: *replicas,
-            held: 0,
-        },
-        Offer::Mps { replicas } => Face::Shared {
-            mps: true,
-            replicas: *replicas,
-            held: 0,
-        },
-        Offer::Mig {
-            instances, replicas, ..
-        } => {
+        Offer::TimeSliced { replicas } => Face::Shared { mps: false, replicas: *replicas, held: 0 },
+        Offer::Mps { replicas } => Face::Shared { mps: true, replicas: *replicas, held: 0 },
+        Offer::Mig { instances, replicas, .. } => {
             let piece = |i: &Instance| Piece {
                 start: i.start,
                 size: i.size,
@@ -84,10 +63,7 @@ fn empty(gpu: &Gpu, products: &ProductTable) -> Face {
                 held: false,
             };
             let pieces = instances.iter().map(piece).collect::<Vec<_>>();
-            Face::Cut {
-                units: units(&gpu.product, &pieces, products),
-                pieces,
-            }
+            Face::Cut { units: units(&gpu.product, &pieces, products), pieces }
         }
     }
 }
@@ -96,11 +72,7 @@ fn empty(gpu: &Gpu, products: &ProductTable) -> Face {
 pub(super) fn units(product: &str, pieces: &[Piece], products: &ProductTable) -> u32 {
     let known = products.find(product).map(|p| p.units()).unwrap_or(0);
     let reach = pieces.iter().map(|p| p.start + p.size).max().unwrap_or(0);
-    if known.max(reach) == 0 {
-        8
-    } else {
-        known.max(reach)
-    }
+    if known.max(reach) == 0 { 8 } else { known.max(reach) }
 }
 
 /// Takes up to `wanted` devices of a resource from a GPU; says how many there were.
@@ -126,10 +98,7 @@ fn take(
             taken
         }
         Face::Cut { pieces, .. } => {
-            let Offer::Mig {
-                instances, replicas, ..
-            } = &gpu.offer
-            else {
+            let Offer::Mig { instances, replicas, .. } = &gpu.offer else {
                 return 0;
             };
             let mut taken = 0;
@@ -153,9 +122,5 @@ fn take(
 }
 
 fn named(node: &Node, resource: GpuResource, shared: bool) -> GpuResource {
-    if shared && node.shares_renamed {
-        resource.renamed()
-    } else {
-        resource
-    }
+    if shared && node.shares_renamed { resource.renamed() } else { resource }
 }

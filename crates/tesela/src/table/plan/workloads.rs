@@ -24,13 +24,7 @@ pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     let mut groups = groups(&sheet.plan.assignments);
     // By way of sharing, so that what is alike stands together and a reason is told once.
     groups.sort_by_key(|g| {
-        (
-            g.first.mode,
-            g.first.replicas,
-            &g.first.profile,
-            &g.first.resource,
-            &g.first.reason,
-        )
+        (g.first.mode, g.first.replicas, &g.first.profile, &g.first.resource, &g.first.reason)
     });
     if groups.is_empty() {
         return;
@@ -79,13 +73,7 @@ fn groups(assignments: &[Assignment]) -> Vec<Group<'_>> {
             (&a.request_today, &a.reason),
         );
         let place = *places.entry(key).or_insert_with(|| {
-            groups.push(Group {
-                first: a,
-                pods: 0,
-                staying: 0,
-                nodes: BTreeSet::new(),
-                new_nodes: false,
-            });
+            groups.push(Group { first: a, pods: 0, staying: 0, nodes: BTreeSet::new(), new_nodes: false });
             groups.len() - 1
         });
         let group = &mut groups[place];
