@@ -3,6 +3,7 @@
 //!
 //! The table below is the house of ARCHITECTURE.md. A crate that is not in it is a fault: give it a row first.
 
+mod drawn;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,6 +114,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let mut faults = faults(&metadata);
     faults.extend(lints(&metadata)?);
     faults.extend(names::faults(root)?);
+    let file = root.join("ARCHITECTURE.md");
+    let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    faults.extend(drawn::faults(&text, &outside(&metadata)));
     if faults.is_empty() {
         return Ok(());
     }
@@ -177,6 +181,15 @@ fn reaches_outside(metadata: &Metadata, package: &Package) -> Vec<String> {
         }
     }
     faults
+}
+
+/// Packages of others that our manifests name.
+fn outside(metadata: &Metadata) -> BTreeSet<&str> {
+    let (ours, _): (Vec<_>, Vec<_>) =
+        metadata.packages.iter().partition(|p| metadata.workspace_members.contains(&p.id));
+    let names = ours.iter().map(|p| p.name.as_str()).collect::<BTreeSet<_>>();
+    let used = ours.iter().flat_map(|p| p.dependencies.iter().map(|d| d.name.as_str()));
+    used.filter(|name| !names.contains(name)).collect()
 }
 
 /// Crates that do not take the lints of the workspace, the ban on `unsafe` among them.

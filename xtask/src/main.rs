@@ -11,6 +11,7 @@ mod bench_observe;
 mod cli_reference;
 mod cluster;
 mod edges;
+mod lint_reference;
 mod profiles;
 mod reference;
 mod schema;
@@ -63,5 +64,6 @@ fn generate(root: &Path, check: bool) -> Result<()> {
     profiles::generate(root, check)?;
     schema::generate(root, check)?;
     reference::generate(root, check)?;
+    lint_reference::generate(root, check)?;
     cli_reference::generate(root, check)
 }
