@@ -29,7 +29,11 @@ pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     page.heading(if known { "GPUs by node, today → plan" } else { "GPUs by node" });
     let all = rows.len();
     // Equal nodes are told together only where each by itself would fill the screen.
-    let rows = if all > sheet.rows { together(rows) } else { rows };
+    let mut rows = rows;
+    if all > sheet.rows {
+        rows = together(rows);
+        rows.sort_by_key(|r| (is_same(r), std::cmp::Reverse(r.names.len())));
+    }
     let shown = rows.iter().take(sheet.rows).collect::<Vec<_>>();
     put_rows(page, &shown);
     left_out(page, all, shown.iter().map(|r| r.names.len()).sum(), "--rows");
@@ -154,8 +158,14 @@ fn put_rows(page: &mut Page, rows: &[&Row]) {
         }
         // The arrow hangs to the left, so that the tiles of both states stand in one column.
         let mut states = today_lines(row, room);
+        let mut plan = plan_lines(row, room);
+        // What stays is told on the same line, where there is room.
+        if let Some(last) = states.last_mut().filter(|l| is_same(row) && l.width() + 11 <= room) {
+            last.push(Style::Plain, " ");
+            plan.drain(..).for_each(|l| last.append(&l));
+        }
         let today = states.len();
-        states.extend(plan_lines(row, room));
+        states.extend(plan);
         for (index, state) in states.iter().enumerate() {
             line.pad_to(if index == today && index > 0 { left - 2 } else { left });
             line.append(state);
@@ -168,12 +178,15 @@ fn today_lines(r: &Row, limit: usize) -> Vec<Line> {
     r.today.as_ref().map(|faces| tiles(faces, limit)).unwrap_or_default()
 }
 
+fn is_same(r: &Row) -> bool {
+    r.today.is_some() && drawn(r.plan.as_deref()) == drawn(r.today.as_deref())
+}
+
 /// The plan's tiles, behind an arrow where there is a today.
 fn plan_lines(r: &Row, limit: usize) -> Vec<Line> {
-    let same = r.today.is_some() && drawn(r.plan.as_deref()) == drawn(r.today.as_deref());
     let mut lines = match &r.plan {
         None => vec![Line::styled(Style::Faint, "as it is")],
-        Some(_) if same => vec![Line::styled(Style::Faint, "the same")],
+        Some(_) if is_same(r) => vec![Line::styled(Style::Faint, "the same")],
         Some(faces) => tiles(faces, limit),
     };
     if r.today.is_some() {

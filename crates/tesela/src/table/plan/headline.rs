@@ -92,17 +92,21 @@ fn planned(plan: &Plan) -> String {
     if plan.changes.is_empty() && summary.requests_to_change == 0 && plan.today.is_some() {
         text.push_str(" No GPU has to change.");
     } else if plan.today.is_some() {
-        text.push_str(&format!(
-            " On the way {} {}, and {} request something else.",
-            many(summary.restarts, "pod"),
-            if summary.restarts == 1 { "restarts" } else { "restart" },
-            match summary.requests_to_change {
-                0 => "none must".to_owned(),
-                n => format!("{} must", count(n)),
-            },
-        ));
+        text.push_str(&on_the_way(summary.restarts, summary.requests_to_change));
     }
     text
+}
+
+fn on_the_way(restarts: u64, requests: u64) -> String {
+    let restart = match restarts {
+        0 => "no pod restarts".to_owned(),
+        1 => "1 pod restarts".to_owned(),
+        n => format!("{} restart", many(n, "pod")),
+    };
+    match requests {
+        0 => format!(" On the way {restart}."),
+        n => format!(" On the way {restart}, and {} must request something else.", count(n)),
+    }
 }
 
 fn cost(sheet: &Sheet<'_>) -> String {
