@@ -274,6 +274,12 @@ fn nodes_that_offer_nothing_or_are_closed() {
 }
 
 #[test]
+fn pods_on_nodes_that_are_not_there() {
+    let items = [h100s("n", 8), pod("ns", "p", "gone", &[("gpu", 2)])];
+    holds(&one(&items, "held-on-missing-node"), Severity::Error, "Node/gone", &["2 devices on 1 node"]);
+}
+
+#[test]
 fn quotas_are_judged_only_when_they_are_there() {
     let items = [
         h100s("n", 8),

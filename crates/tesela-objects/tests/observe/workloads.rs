@@ -23,9 +23,9 @@ fn workload(pods: &[Value]) -> Workload {
 #[test]
 fn names_come_from_the_controlling_owner() {
     let plain = pod("ns", "web-7d9f-x", "n", &[("gpu", 1)]);
-    assert_eq!(workload(&[plain.clone()]).key.to_string(), "Pod/ns/web-7d9f-x");
+    assert_eq!(workload(std::slice::from_ref(&plain)).key.to_string(), "Pod/ns/web-7d9f-x");
     let set = owned(plain.clone(), "ReplicaSet", "web-7d9f");
-    assert_eq!(workload(&[set.clone()]).key.to_string(), "ReplicaSet/ns/web-7d9f");
+    assert_eq!(workload(std::slice::from_ref(&set)).key.to_string(), "ReplicaSet/ns/web-7d9f");
     let hashed = with(set, "/metadata/labels/pod-template-hash", json!("7d9f"));
     assert_eq!(workload(&[hashed]).key.to_string(), "ReplicaSet/ns/web");
     let job =

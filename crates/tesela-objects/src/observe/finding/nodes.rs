@@ -17,6 +17,35 @@ pub(super) fn find(scene: &Scene<'_>, drafts: &mut Vec<Draft>) {
         drafts.extend(held_above_offer(observed, &scene.held));
     }
     closed(scene, drafts);
+    missing_nodes(scene, drafts);
+}
+
+/// Pods bound to a node that is not in the input or has no GPUs.
+fn missing_nodes(scene: &Scene<'_>, drafts: &mut Vec<Draft>) {
+    let mut missing = BTreeMap::<&str, u64>::new();
+    for ((node, _), devices) in &scene.held {
+        if scene.node(node).is_none() {
+            let sum = missing.entry(node).or_default();
+            *sum = sum.saturating_add(*devices);
+        }
+    }
+    if scene.nodes.is_empty() || missing.is_empty() {
+        return;
+    }
+    let devices = missing.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
+    drafts.push(Draft {
+        severity: Severity::Error,
+        rule: "held-on-missing-node",
+        subject: format!("Node/{}", missing.keys().next().unwrap_or(&"")),
+        message: format!(
+            "pods hold {} on {} that the input shows without GPUs or not at all: {}",
+            counted(devices, "device"),
+            counted(size(missing.len()), "node"),
+            some_of(missing.keys().copied()),
+        ),
+        fix: "take nodes and pods in one snapshot; if the node is gone, delete its pods".to_owned(),
+        gpus: devices,
+    });
 }
 
 fn on_node(
