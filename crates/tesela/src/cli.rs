@@ -239,8 +239,7 @@ pub(crate) enum Shell {
     /// fish
     Fish,
     /// PowerShell
-    #[value(name = "powershell")]
-    PowerShell,
+    Powershell,
     /// Elvish
     Elvish,
 }

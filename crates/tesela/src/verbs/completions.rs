@@ -16,7 +16,7 @@ pub(crate) fn run(words: &Completions, printer: &Printer) -> Result<Outcome, Fai
         Shell::Bash => Form::Bash,
         Shell::Zsh => Form::Zsh,
         Shell::Fish => Form::Fish,
-        Shell::PowerShell => Form::PowerShell,
+        Shell::Powershell => Form::PowerShell,
         Shell::Elvish => Form::Elvish,
     };
     let mut script = Vec::new();

@@ -1,6 +1,6 @@
 //! The end: room kept free, today / plan / difference, the other ways, and the proof in words.
 
-use tesela_model::plan::{Alternative, Cost, Figures, Plan};
+use tesela_model::plan::{Alternative, Cost, Plan};
 use tesela_model::quantity::Micros;
 
 use super::Sheet;
@@ -39,16 +39,15 @@ fn put_figures(page: &mut Page, plan: &Plan) {
         ("difference", Kind::Number),
     ]);
     let (today, planned) = (&plan.summary.today, &plan.summary.plan);
-    let rows: [(&str, fn(&Figures) -> u64); 6] = [
-        ("GPUs held by pods", |f| f.gpus_held),
-        ("nodes held by pods", |f| f.nodes_held),
-        ("nodes kept, with headroom", |f| f.nodes),
-        ("GPUs of the nodes kept", |f| f.gpus),
-        ("pods served", |f| f.pods_served),
-        ("pods waiting", |f| f.pods_waiting),
+    let rows = [
+        ("GPUs held by pods", today.gpus_held, planned.gpus_held),
+        ("nodes held by pods", today.nodes_held, planned.nodes_held),
+        ("nodes kept, with headroom", today.nodes, planned.nodes),
+        ("GPUs of the nodes kept", today.gpus, planned.gpus),
+        ("pods served", today.pods_served, planned.pods_served),
+        ("pods waiting", today.pods_waiting, planned.pods_waiting),
     ];
-    for (name, figure) in rows {
-        let (from, to) = (figure(today), figure(planned));
+    for (name, from, to) in rows {
         let from_text = if known { count(from) } else { String::new() };
         let change = if known { difference(from, to) } else { String::new() };
         columns.row(vec![

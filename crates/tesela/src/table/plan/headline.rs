@@ -78,6 +78,10 @@ fn planned(plan: &Plan) -> String {
         many(gpus_held, "GPU"),
         many(nodes_held, "node"),
     );
+    let spare = summary.plan.nodes.saturating_sub(nodes_held);
+    if spare > 0 {
+        text.push_str(&format!(", {} kept as headroom", many(spare, "more node")));
+    }
     if !summary.nodes_free.is_empty() {
         let free = summary.nodes_free.len() as u64;
         let verb = if free == 1 { "comes" } else { "come" };
@@ -124,6 +128,14 @@ fn cost(sheet: &Sheet<'_>) -> String {
         return format!("{now}.");
     };
     let saved = today.0.saturating_sub(cost.hourly_micros.0);
+    if saved == 0 {
+        let also = if plan.summary.plan.nodes > plan.summary.plan.nodes_held {
+            "; headroom is paid too"
+        } else {
+            ""
+        };
+        return format!("{} an hour, today and under the plan{also}.", money(today, currency));
+    }
     let percent = percent(saved.unsigned_abs(), today.0.unsigned_abs());
     let less = if saved >= 0 { "less" } else { "more" };
     // 730 hours are a twelfth of a year, as the clouds count a month.

@@ -70,7 +70,7 @@ fn empty(gpu: &Gpu, products: &ProductTable) -> Face {
 
 /// Memory units of a GPU: the table's, else as far as its instances reach.
 pub(super) fn units(product: &str, pieces: &[Piece], products: &ProductTable) -> u32 {
-    let known = products.find(product).map(|p| p.units()).unwrap_or(0);
+    let known = products.find(product).map(tesela_model::product::Product::units).unwrap_or(0);
     let reach = pieces.iter().map(|p| p.start + p.size).max().unwrap_or(0);
     if known.max(reach) == 0 { 8 } else { known.max(reach) }
 }
