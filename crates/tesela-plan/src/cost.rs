@@ -30,10 +30,8 @@ pub fn cost(
     let Some(prices) = input.prices else {
         return (None, Some(NO_PRICES.to_owned()));
     };
-    let products = kept(nodes, headroom)
-        .into_iter()
-        .flat_map(|node| &node.gpus)
-        .map(|gpu| gpu.product.as_str());
+    let products =
+        kept(nodes, headroom).into_iter().flat_map(|node| &node.gpus).map(|gpu| gpu.product.as_str());
     match hourly(prices, products) {
         Err(reason) => (None, Some(reason)),
         Ok(hourly_micros) => {
@@ -52,24 +50,15 @@ pub fn cost(
 /// The planned nodes that hold work or headroom. The others can be given back.
 #[must_use]
 pub fn kept<'a>(nodes: &'a [PlannedNode], headroom: &[Headroom]) -> Vec<&'a PlannedNode> {
-    let reserve = headroom
-        .iter()
-        .flat_map(|h| h.nodes.iter().map(String::as_str))
-        .collect::<BTreeSet<_>>();
+    let reserve = headroom.iter().flat_map(|h| h.nodes.iter().map(String::as_str)).collect::<BTreeSet<_>>();
     let works = |node: &PlannedNode| {
         node.gpus.iter().any(|gpu| {
-            let users = gpu
-                .used_by
-                .iter()
-                .chain(gpu.instances.iter().flat_map(|i| &i.used_by));
+            let users = gpu.used_by.iter().chain(gpu.instances.iter().flat_map(|i| &i.used_by));
             users.map(|user| user.pods).sum::<u64>() > 0
         })
     };
     let reserved = |node: &PlannedNode| node.name.as_deref().is_some_and(|name| reserve.contains(name));
-    nodes
-        .iter()
-        .filter(|node| works(node) || reserved(node))
-        .collect()
+    nodes.iter().filter(|node| works(node) || reserved(node)).collect()
 }
 
 /// The price of one hour of GPUs given by product.
@@ -81,11 +70,7 @@ pub fn hourly<'a>(prices: &PriceBook, products: impl IntoIterator<Item = &'a str
     for product in products {
         *counts.entry(product).or_insert(0) += 1;
     }
-    let missing = counts
-        .keys()
-        .filter(|p| !prices.gpu_hour.contains_key(**p))
-        .copied()
-        .collect::<Vec<_>>();
+    let missing = counts.keys().filter(|p| !prices.gpu_hour.contains_key(**p)).copied().collect::<Vec<_>>();
     if let Some(first) = missing.first() {
         return Err(format!(
             "{} has no price for {}: add --price {first}=AMOUNT/h or an entry in the PriceBook",
@@ -94,8 +79,6 @@ pub fn hourly<'a>(prices: &PriceBook, products: impl IntoIterator<Item = &'a str
         ));
     }
     let priced = |(product, count): (&&str, &u64)| prices.gpu_hour.get(*product)?.times(*count);
-    let sum = counts
-        .iter()
-        .try_fold(Micros(0), |sum, entry| sum.plus(priced(entry)?));
+    let sum = counts.iter().try_fold(Micros(0), |sum, entry| sum.plus(priced(entry)?));
     sum.ok_or_else(|| "the cost per hour is beyond 64 bits of millionths: check the prices".to_owned())
 }

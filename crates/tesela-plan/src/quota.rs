@@ -45,28 +45,17 @@ pub fn close(
     let mut quotas = BTreeSet::new();
     for namespace in namespaces(fleet, demand, assignments) {
         for name in &names {
-            let hard = granted
-                .get(&(namespace.clone(), name.clone()))
-                .copied()
-                .unwrap_or(0);
+            let hard = granted.get(&(namespace.clone(), name.clone())).copied().unwrap_or(0);
             quotas.insert((namespace.clone(), name.quota_key(), hard));
         }
         let of = |units: &BTreeMap<String, u64>| units.get(&namespace).copied().unwrap_or(0);
         for (class, hard) in [(GPU_CLASS, of(&gpus)), (MIG_CLASS, of(&migs)), (VFIO_CLASS, 0)] {
-            quotas.insert((
-                namespace.clone(),
-                format!("{class}.deviceclass.resource.k8s.io/devices"),
-                hard,
-            ));
+            quotas.insert((namespace.clone(), format!("{class}.deviceclass.resource.k8s.io/devices"), hard));
             let implicit = format!("requests.deviceclass.resource.kubernetes.io/{class}");
             quotas.insert((namespace.clone(), implicit, hard));
         }
     }
-    let line = |(namespace, resource, hard)| Quota {
-        namespace,
-        resource,
-        hard,
-    };
+    let line = |(namespace, resource, hard)| Quota { namespace, resource, hard };
     quotas.into_iter().map(line).collect()
 }
 
@@ -77,9 +66,8 @@ pub fn findings(demand: &Demand, assignments: &[Assignment], unmet: &[Unmet]) ->
     let mut found = Vec::new();
     for tenant in &demand.tenants {
         for (resource, total) in &tenant.quota {
-            let need = needs_of(tenant, resource, assignments)
-                .values()
-                .fold(0u64, |a, b| a.saturating_add(*b));
+            let need =
+                needs_of(tenant, resource, assignments).values().fold(0u64, |a, b| a.saturating_add(*b));
             if need > *total {
                 found.push(Finding {
                     severity: Severity::Error,
@@ -211,10 +199,7 @@ fn granted(demand: &Demand, assignments: &[Assignment]) -> Units {
 /// What each namespace of a tenant requests of a resource under the plan.
 fn needs_of(tenant: &Tenant, resource: &GpuResource, assignments: &[Assignment]) -> BTreeMap<String, u64> {
     let mut needs: BTreeMap<String, u64> = tenant.namespaces.iter().map(|n| (n.clone(), 0)).collect();
-    for assignment in assignments
-        .iter()
-        .filter(|a| a.tenant == tenant.name && a.resource == *resource)
-    {
+    for assignment in assignments.iter().filter(|a| a.tenant == tenant.name && a.resource == *resource) {
         let need = needs.entry(assignment.namespace.clone()).or_insert(0);
         *need = need.saturating_add(requested(assignment));
     }
@@ -279,11 +264,7 @@ fn dra_devices(
         }
     }
     for ((namespace, resource), units) in beyond.iter().filter(|((_, r), _)| !r.shared) {
-        let to = if *resource == GpuResource::gpu() {
-            &mut gpus
-        } else {
-            &mut migs
-        };
+        let to = if *resource == GpuResource::gpu() { &mut gpus } else { &mut migs };
         add(to, namespace, *units);
     }
     (gpus, migs)
@@ -294,11 +275,7 @@ mod tests {
     use super::*;
 
     fn weights(parts: &[u64]) -> BTreeMap<String, u64> {
-        parts
-            .iter()
-            .enumerate()
-            .map(|(i, w)| (format!("n{i}"), *w))
-            .collect()
+        parts.iter().enumerate().map(|(i, w)| (format!("n{i}"), *w)).collect()
     }
 
     #[test]
@@ -320,19 +297,13 @@ mod tests {
 
     #[test]
     fn no_part_is_below_its_need_when_the_total_is_enough() {
-        for (total, need) in [
-            (9, vec![4, 3, 1]),
-            (8, vec![4, 3, 1]),
-            (100, vec![1, 98, 1]),
-            (101, vec![33, 33, 33]),
-        ] {
+        for (total, need) in
+            [(9, vec![4, 3, 1]), (8, vec![4, 3, 1]), (100, vec![1, 98, 1]), (101, vec![33, 33, 33])]
+        {
             let need = weights(&need);
             let divided = divide(total, &need);
             assert_eq!(divided.values().sum::<u64>(), total);
-            assert!(
-                need.iter().all(|(name, w)| divided[name] >= *w),
-                "{total} over {need:?}: {divided:?}"
-            );
+            assert!(need.iter().all(|(name, w)| divided[name] >= *w), "{total} over {need:?}: {divided:?}");
         }
     }
 }

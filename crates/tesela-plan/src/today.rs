@@ -24,20 +24,11 @@ pub fn today(fleet: &Fleet, prices: Option<&PriceBook>) -> Option<Today> {
         return None;
     }
     let mut gpus_by_mode = BTreeMap::new();
-    for gpu in fleet
-        .nodes
-        .iter()
-        .filter(|node| node.unusable.is_none())
-        .flat_map(|node| &node.gpus)
-    {
+    for gpu in fleet.nodes.iter().filter(|node| node.unusable.is_none()).flat_map(|node| &node.gpus) {
         *gpus_by_mode.entry(gpu.offer.mode()).or_insert(0) += 1;
     }
     let nodes = fleet.nodes.iter().filter(|node| has_gpus(node)).count();
-    Some(Today {
-        gpus_by_mode,
-        nodes: nodes as u64,
-        hourly_micros: hourly(fleet, prices),
-    })
+    Some(Today { gpus_by_mode, nodes: nodes as u64, hourly_micros: hourly(fleet, prices) })
 }
 
 /// The figures of today for the summary: GPUs and nodes there and held, pods that have their devices and pods
@@ -93,9 +84,7 @@ pub fn offered(node: &Node, gpu: &Gpu) -> BTreeMap<GpuResource, u64> {
         Offer::TimeSliced { replicas } | Offer::Mps { replicas } => {
             units.insert(shared(GpuResource::gpu(), Some(*replicas)), u64::from(*replicas));
         }
-        Offer::Mig {
-            instances, replicas, ..
-        } => {
+        Offer::Mig { instances, replicas, .. } => {
             for instance in instances {
                 let name = match node.mig_strategy {
                     MigStrategy::None => continue,
@@ -117,11 +106,7 @@ fn has_gpus(node: &Node) -> bool {
 fn hourly(fleet: &Fleet, prices: Option<&PriceBook>) -> Option<Micros> {
     let prices = prices?;
     let price = |gpu: &Gpu| prices.gpu_hour.get(&gpu.product).copied();
-    fleet
-        .nodes
-        .iter()
-        .flat_map(|n| &n.gpus)
-        .try_fold(Micros(0), |sum, gpu| sum.plus(price(gpu)?))
+    fleet.nodes.iter().flat_map(|n| &n.gpus).try_fold(Micros(0), |sum, gpu| sum.plus(price(gpu)?))
 }
 
 /// The least number of the node's GPUs that can hold all of these devices.
@@ -152,14 +137,10 @@ fn gpus_held(node: &Node, holdings: &[&Holding]) -> u64 {
     let free = (0..capacities.len()).filter(|index| !known.contains(index));
     let mut groups: BTreeMap<Vec<(GpuResource, u64)>, u64> = BTreeMap::new();
     for index in free {
-        *groups
-            .entry(capacities[index].clone().into_iter().collect())
-            .or_insert(0) += 1;
+        *groups.entry(capacities[index].clone().into_iter().collect()).or_insert(0) += 1;
     }
-    let groups = groups
-        .into_iter()
-        .map(|(units, count)| (units.into_iter().collect(), count))
-        .collect::<Vec<_>>();
+    let groups =
+        groups.into_iter().map(|(units, count)| (units.into_iter().collect(), count)).collect::<Vec<_>>();
     known.len() as u64 + fewest(&groups, &unknown)
 }
 
@@ -188,17 +169,12 @@ fn fewest(groups: &[(BTreeMap<GpuResource, u64>, u64)], held: &BTreeMap<GpuResou
         coverable.insert(resource.clone(), *units.min(&all));
     }
     coverable.retain(|_, units| *units > 0);
-    let useful = groups
-        .iter()
-        .filter(|(offer, _)| coverable.keys().any(|r| offer.contains_key(r)));
+    let useful = groups.iter().filter(|(offer, _)| coverable.keys().any(|r| offer.contains_key(r)));
     let useful = useful.cloned().collect::<Vec<_>>();
     let all = useful.iter().map(|(_, count)| *count).sum::<u64>();
     // A single resource needs the GPUs with the most units of it; several share GPUs, so the largest such
     // number is only where the search begins.
-    let least = coverable
-        .iter()
-        .map(|(resource, units)| largest_first(&useful, resource, *units))
-        .max();
+    let least = coverable.iter().map(|(resource, units)| largest_first(&useful, resource, *units)).max();
     let mut steps = SEARCH_STEPS;
     for size in least.unwrap_or(0)..all {
         match covers(&useful, size, &coverable, &mut steps) {
@@ -211,10 +187,8 @@ fn fewest(groups: &[(BTreeMap<GpuResource, u64>, u64)], held: &BTreeMap<GpuResou
 }
 
 fn largest_first(groups: &[(BTreeMap<GpuResource, u64>, u64)], resource: &GpuResource, units: u64) -> u64 {
-    let mut sizes = groups
-        .iter()
-        .map(|(o, count)| (o.get(resource).copied().unwrap_or(0), *count))
-        .collect::<Vec<_>>();
+    let mut sizes =
+        groups.iter().map(|(o, count)| (o.get(resource).copied().unwrap_or(0), *count)).collect::<Vec<_>>();
     sizes.sort_by(|a, b| b.cmp(a));
     let mut left = units;
     let mut gpus = 0;
@@ -243,9 +217,7 @@ fn covers(
     let Some(((offer, count), rest)) = groups.split_first() else {
         return Some(false);
     };
-    let short = held
-        .iter()
-        .any(|(resource, units)| largest_first(groups, resource, *units) > size);
+    let short = held.iter().any(|(resource, units)| largest_first(groups, resource, *units) > size);
     if short || size == 0 {
         return Some(false);
     }

@@ -31,11 +31,7 @@ fn input<'a>(
 fn planned(name: Option<&str>, product: &str, gpus: usize, pods: u64) -> PlannedNode {
     let used_by = match pods {
         0 => vec![],
-        _ => vec![Use {
-            namespace: "x".into(),
-            workload: "w".into(),
-            pods,
-        }],
+        _ => vec![Use { namespace: "x".into(), workload: "w".into(), pods }],
     };
     let gpu = PlannedGpu {
         uuid: None,
@@ -81,10 +77,7 @@ fn nodes_with_work_or_headroom_cost_whole() {
     let with = input(&fleet, &demand, Some(&book));
     let found = cost(&with, &nodes, &[reserve("b")]).0.unwrap();
     assert_eq!(found.hourly_micros, Micros(8 * 3_000_000 + 2 * 500_000 + 500_000));
-    assert_eq!(
-        (found.currency.as_str(), found.source.as_str()),
-        ("EUR", "prices.yaml")
-    );
+    assert_eq!((found.currency.as_str(), found.source.as_str()), ("EUR", "prices.yaml"));
 
     let (none, reason) = cost(&input(&fleet, &demand, None), &nodes, &[]);
     assert_eq!(none, None);
@@ -155,31 +148,16 @@ fn each_refusal_names_the_first_workload_and_why() {
     };
     both(small("it").with(|w| w.gpus = 2), ["2 GPUs", "2 GPUs"]);
     both(workload("x", "it", 1), ["not known", "not known"]);
-    both(
-        small("it").with(|w| w.isolation = isolated(Isolation::Device)),
-        ["whole device", "isolation"],
-    );
-    both(
-        small("it").with(|w| w.isolation = isolated(Isolation::Instance)),
-        ["", "isolation"],
-    );
+    both(small("it").with(|w| w.isolation = isolated(Isolation::Device)), ["whole device", "isolation"]);
+    both(small("it").with(|w| w.isolation = isolated(Isolation::Instance)), ["", "isolation"]);
     both(
         small("it").with(|w| {
-            w.slo = Some(Slo {
-                percentile: 990,
-                latency_ms: 80,
-            })
+            w.slo = Some(Slo { percentile: 990, latency_ms: 80 });
         }),
         ["", "80 ms"],
     );
-    both(
-        small("it").with(|w| w.gpu_memory = needs(gi(60))),
-        ["more than any profile", "more than any GPU"],
-    );
-    both(
-        small("it").with(|w| w.profile = Some(profile("1g.99gb"))),
-        ["1g.99gb", ""],
-    );
+    both(small("it").with(|w| w.gpu_memory = needs(gi(60))), ["more than any profile", "more than any GPU"]);
+    both(small("it").with(|w| w.profile = Some(profile("1g.99gb"))), ["1g.99gb", ""]);
 }
 
 #[test]
@@ -191,15 +169,9 @@ fn a_regulated_tenant_takes_no_turns_and_tenants_stay_apart() {
     demand.tenants = vec![tenant("bank", &["bank"], TenantClass::Regulated)];
     let found = alternatives(&input(&fleet, &demand, Some(&book)));
     assert!(found.reasons["all_time_sliced"].contains("instance"), "{found:?}");
-    assert!(
-        found.reasons["all_mig"].contains("no product with MIG"),
-        "{found:?}"
-    );
+    assert!(found.reasons["all_mig"].contains("no product with MIG"), "{found:?}");
     let apart = |namespace| small(namespace).with(|w| w.isolation = isolated(Isolation::Tenant));
-    assert_eq!(
-        answers(&fleet, vec![apart("a"), apart("b"), small("c"), small("d")])[2],
-        Ok((3, 1, 200))
-    );
+    assert_eq!(answers(&fleet, vec![apart("a"), apart("b"), small("c"), small("d")])[2], Ok((3, 1, 200)));
 }
 
 #[test]
@@ -208,9 +180,7 @@ fn what_is_there_is_used_before_more_is_bought_and_lack_is_said() {
     let work = vec![workload("x", "w", 2).with(|w| w.gpus = 2)];
     let [exclusive, ..] = answers(&here, work.clone());
     assert!(exclusive.clone().unwrap_err().contains("2 GPUs"), "{exclusive:?}");
-    let more = here
-        .clone()
-        .with(|f| f.buy = vec![offer(H100, 8, Some(1)), offer(T4, 1, None)]);
+    let more = here.clone().with(|f| f.buy = vec![offer(H100, 8, Some(1)), offer(T4, 1, None)]);
     assert_eq!(answers(&more, work)[0], Ok((4, 2, 3000)));
     // A node that must not be planned with is no room.
     let closed = here.with(|f| f.nodes[0].unusable = Some("vGPU".into()));

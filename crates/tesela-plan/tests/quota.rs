@@ -73,13 +73,8 @@ fn every_namespace_has_every_name() {
         assignment(&serve, Mode::Mig, None, "nvidia.com/mig-2g.10gb", 3),
         assignment(&serve, Mode::TimeSliced, Some(4), "nvidia.com/gpu.shared", 5),
     ];
-    let free = PlannedInstance {
-        profile: profile("3g.20gb"),
-        start: 4,
-        size: 4,
-        replicas: None,
-        used_by: vec![],
-    };
+    let free =
+        PlannedInstance { profile: profile("3g.20gb"), start: 4, size: 4, replicas: None, used_by: vec![] };
     let planned = PlannedNode {
         name: Some("a".into()),
         mig_strategy: MigStrategy::Mixed,
@@ -103,11 +98,7 @@ fn every_namespace_has_every_name() {
         workloads: vec![train, serve],
     };
     let quotas = close(&fleet, &demand, &assignments, &[planned]);
-    assert!(
-        quotas
-            .windows(2)
-            .all(|w| (&w[0].namespace, &w[0].resource) < (&w[1].namespace, &w[1].resource))
-    );
+    assert!(quotas.windows(2).all(|w| (&w[0].namespace, &w[0].resource) < (&w[1].namespace, &w[1].resource)));
     let names = [
         GPU,
         "requests.nvidia.com/gpu.shared",
@@ -124,27 +115,12 @@ fn every_namespace_has_every_name() {
         assert_eq!(own.len(), names.len() + 6);
     }
     let (ml, web, idle) = (hard(&quotas, "ml"), hard(&quotas, "web"), hard(&quotas, "idle"));
+    assert_eq!((ml[GPU], ml[DRA_GPU[0]], ml[DRA_GPU[1]], ml[DRA_MIG[0]]), (8, 8, 8, 0));
     assert_eq!(
-        (ml[GPU], ml[DRA_GPU[0]], ml[DRA_GPU[1]], ml[DRA_MIG[0]]),
-        (8, 8, 8, 0)
-    );
-    assert_eq!(
-        (
-            web[GPU],
-            web["requests.nvidia.com/gpu.shared"],
-            web["requests.nvidia.com/mig-2g.10gb"]
-        ),
+        (web[GPU], web["requests.nvidia.com/gpu.shared"], web["requests.nvidia.com/mig-2g.10gb"]),
         (0, 5, 3)
     );
-    assert_eq!(
-        (
-            web[DRA_GPU[0]],
-            web[DRA_MIG[0]],
-            web[DRA_MIG[1]],
-            web[DRA_VFIO[0]]
-        ),
-        (0, 3, 3, 0)
-    );
+    assert_eq!((web[DRA_GPU[0]], web[DRA_MIG[0]], web[DRA_MIG[1]], web[DRA_VFIO[0]]), (0, 3, 3, 0));
     assert!(idle.values().all(|hard| *hard == 0));
 }
 
@@ -153,10 +129,7 @@ fn a_tenants_total_is_divided_and_never_below_need() {
     let mut lab = tenant("lab", &["a", "b"], TenantClass::Standard);
     lab.quota = BTreeMap::from([(resource("nvidia.com/gpu"), 10)]);
     let of_lab = |namespace: &str| workload(namespace, "w", 4).with(|w| w.tenant = "lab".into());
-    let demand = Demand {
-        tenants: vec![lab],
-        workloads: vec![of_lab("a"), of_lab("b")],
-    };
+    let demand = Demand { tenants: vec![lab], workloads: vec![of_lab("a"), of_lab("b")] };
     let assigned = |a: u64, b: u64| {
         vec![
             assignment(&demand.workloads[0], Mode::Exclusive, None, "nvidia.com/gpu", a),
@@ -175,15 +148,8 @@ fn a_tenants_total_is_divided_and_never_below_need() {
     assert_eq!((a[GPU], b[GPU]), (8, 4));
     let found = findings(&demand, &assigned(8, 4), &[]);
     assert_eq!(found.len(), 1);
-    assert_eq!(
-        (found[0].rule.as_str(), found[0].subject.as_str()),
-        ("tenant-quota-too-small", "Tenant/lab")
-    );
-    assert!(
-        found[0].message.contains("10") && found[0].message.contains("12"),
-        "{}",
-        found[0].message
-    );
+    assert_eq!((found[0].rule.as_str(), found[0].subject.as_str()), ("tenant-quota-too-small", "Tenant/lab"));
+    assert!(found[0].message.contains("10") && found[0].message.contains("12"), "{}", found[0].message);
 }
 
 #[test]
@@ -199,9 +165,7 @@ fn waiting_pods_use_up_quota() {
     let found = findings(&demand(vec![pending]), &[], &[unmet(2)]);
     assert_eq!(found[0].rule, "quota-held-by-waiting-pods");
     assert!(
-        found[0]
-            .message
-            .starts_with("2 waiting pods request 2 of nvidia.com/gpu"),
+        found[0].message.starts_with("2 waiting pods request 2 of nvidia.com/gpu"),
         "{}",
         found[0].message
     );

@@ -60,30 +60,18 @@ fn hard_cases_come_up() {
         see("buy", !case.fleet.buy.is_empty());
         see("cordoned", case.fleet.nodes.iter().any(|n| !n.schedulable));
         see("unusable", case.fleet.nodes.iter().any(|n| n.unusable.is_some()));
-        see(
-            "others",
-            case.fleet.nodes.iter().any(|n| !n.held_by_others.is_empty()),
-        );
+        see("others", case.fleet.nodes.iter().any(|n| !n.held_by_others.is_empty()));
         see("prices", case.prices.is_some());
         for mode in [Mode::Exclusive, Mode::Mig, Mode::TimeSliced, Mode::Mps] {
             let name = ["exclusive", "mig", "timeSliced", "mps"][mode as usize];
-            see(
-                name,
-                case.fleet
-                    .nodes
-                    .iter()
-                    .any(|n| n.gpus.iter().any(|g| g.offer.mode() == mode)),
-            );
+            see(name, case.fleet.nodes.iter().any(|n| n.gpus.iter().any(|g| g.offer.mode() == mode)));
         }
         for w in &case.demand.workloads {
             see("running", !w.running.is_empty());
             see("placed", w.running.iter().any(|h| h.place.is_some()));
             see("waiting", w.running.is_empty() && w.count > 0);
             see("unknown", w.gpu_memory.is_none());
-            see(
-                "unknown and running",
-                w.gpu_memory.is_none() && !w.running.is_empty(),
-            );
+            see("unknown and running", w.gpu_memory.is_none() && !w.running.is_empty());
             see("several gpus", w.gpus > 1 && w.count > 0);
             see("same node", w.same_node && w.count > 1);
             see("spread", w.max_per_node.is_some() && w.count > 1);
@@ -96,8 +84,5 @@ fn hard_cases_come_up() {
 }
 
 fn strategies_regulated(case: &Case) -> bool {
-    case.demand
-        .tenants
-        .iter()
-        .any(|t| t.class == tesela_model::demand::TenantClass::Regulated)
+    case.demand.tenants.iter().any(|t| t.class == tesela_model::demand::TenantClass::Regulated)
 }

@@ -32,12 +32,7 @@ pub fn alternatives(input: &PlanInput<'_>) -> Alternatives {
     let all_exclusive = keep("all_exclusive", all_exclusive(input, &stock));
     let all_mig = keep("all_mig", all_mig(input, &stock));
     let all_time_sliced = keep("all_time_sliced", all_time_sliced(input, &stock));
-    Alternatives {
-        all_exclusive,
-        all_mig,
-        all_time_sliced,
-        ..result
-    }
+    Alternatives { all_exclusive, all_mig, all_time_sliced, ..result }
 }
 
 /// Workloads with at least one pod.
@@ -84,11 +79,7 @@ fn place_whole(
         (batch.bought, price.is_none(), price)
     };
     order.sort_by(|a, b| price(&stock.batches[*a]).cmp(&price(&stock.batches[*b])));
-    let mut total = Alternative {
-        gpus: 0,
-        nodes: 0,
-        hourly_micros: Some(Default::default()),
-    };
+    let mut total = Alternative { gpus: 0, nodes: 0, hourly_micros: Some(Default::default()) };
     let mut fresh = stock.batches.iter().map(|b| b.nodes).collect::<Vec<_>>();
     // Opened nodes: product and free GPUs → nodes.
     let mut open: BTreeMap<(u64, String), u64> = BTreeMap::new();
@@ -97,11 +88,7 @@ fn place_whole(
         let enough = |memory: &Mib| need(input, workload).is_none_or(|n| n <= *memory);
         let fits = |product: &str| allows(workload, product) && stock.memory.get(product).is_none_or(enough);
         let mut left = workload.count;
-        let usable = open
-            .keys()
-            .filter(|(free, p)| *free >= gpus && fits(p))
-            .cloned()
-            .collect::<Vec<_>>();
+        let usable = open.keys().filter(|(free, p)| *free >= gpus && fits(p)).cloned().collect::<Vec<_>>();
         for key in usable {
             left -= fill_nodes(&mut open, &key, gpus, left);
         }
@@ -110,9 +97,7 @@ fn place_whole(
             if left == 0 || batch.gpus < gpus || !fits(&batch.product) {
                 continue;
             }
-            let nodes = left
-                .div_ceil(batch.gpus / gpus)
-                .min(fresh[*index].unwrap_or(u64::MAX));
+            let nodes = left.div_ceil(batch.gpus / gpus).min(fresh[*index].unwrap_or(u64::MAX));
             fresh[*index] = fresh[*index].map(|n| n - nodes);
             stock.add(&mut total, &batch.product, nodes, batch.gpus);
             let key = (batch.gpus, batch.product.clone());
@@ -120,10 +105,7 @@ fn place_whole(
             left -= fill_nodes(&mut open, &key, gpus, left);
         }
         if left > 0 {
-            let there = stock
-                .products()
-                .into_iter()
-                .map(|p| stock.gpus(p).unwrap_or(u64::MAX));
+            let there = stock.products().into_iter().map(|p| stock.gpus(p).unwrap_or(u64::MAX));
             let there = there.fold(0u64, u64::saturating_add);
             return Err(format!(
                 "{left} pods of {} with {gpus} whole GPUs each find no room on the {there} GPUs that are there or \
@@ -182,11 +164,7 @@ fn over_products(
     if products.is_empty() && !classes.is_empty() {
         return Err("no GPUs are there and none may be bought".to_owned());
     }
-    let orders = if products.is_empty() {
-        vec![Vec::new()]
-    } else {
-        orders.collect()
-    };
+    let orders = if products.is_empty() { vec![Vec::new()] } else { orders.collect() };
     cheapest(orders.into_iter().map(|order| {
         let wanted = fill_products(stock, &order, &classes, gpus_for)?;
         stock.nodes_for(&wanted)
@@ -230,9 +208,7 @@ fn fill_products(
     }
     match left.iter().sum::<u64>() {
         0 => Ok(wanted),
-        pods => Err(format!(
-            "{pods} pods find no room on the GPUs that are there or may be bought"
-        )),
+        pods => Err(format!("{pods} pods find no room on the GPUs that are there or may be bought")),
     }
 }
 
@@ -258,14 +234,9 @@ fn alike(pods: Vec<(BTreeMap<String, Share>, Mib, u64)>) -> Result<Vec<Alike>, S
     let mut grouped: BTreeMap<(BTreeMap<String, Share>, Mib), u64> = BTreeMap::new();
     for (takes, need, count) in pods {
         let sum = grouped.entry((takes, need)).or_insert(0);
-        *sum = sum
-            .checked_add(count)
-            .ok_or("the demand has more pods than 64 bits count")?;
+        *sum = sum.checked_add(count).ok_or("the demand has more pods than 64 bits count")?;
     }
-    Ok(grouped
-        .into_iter()
-        .map(|((takes, need), pods)| Alike { takes, need, pods })
-        .collect())
+    Ok(grouped.into_iter().map(|((takes, need), pods)| Alike { takes, need, pods }).collect())
 }
 
 // ---- MIG ----
@@ -273,11 +244,7 @@ fn alike(pods: Vec<(BTreeMap<String, Share>, Mib, u64)>) -> Result<Vec<Alike>, S
 /// An instance for each pod.
 fn all_mig(input: &PlanInput<'_>, stock: &Stock) -> Result<Alternative, String> {
     let find = |id: &str| input.products.find(id).ok().filter(|p| p.has_placements());
-    let products = stock
-        .products()
-        .into_iter()
-        .filter_map(|id| Some((id, find(id)?)))
-        .collect::<Vec<_>>();
+    let products = stock.products().into_iter().filter_map(|id| Some((id, find(id)?))).collect::<Vec<_>>();
     let mut pods = Vec::new();
     for workload in wanted(input) {
         let key = &workload.key;
@@ -295,16 +262,11 @@ fn all_mig(input: &PlanInput<'_>, stock: &Stock) -> Result<Alternative, String> 
             return Err(format!("how much GPU memory {key} needs is not known"));
         }
         if products.is_empty() {
-            return Err(format!(
-                "no product with MIG is there or may be bought; {key} is the first without"
-            ));
+            return Err(format!("no product with MIG is there or may be bought; {key} is the first without"));
         }
         let allowed = products.iter().filter(|(id, _)| allows(workload, id));
         let takes = allowed.filter_map(|(id, product)| {
-            Some((
-                (*id).to_owned(),
-                smallest_profile(product, named, need(input, workload))?,
-            ))
+            Some(((*id).to_owned(), smallest_profile(product, named, need(input, workload))?))
         });
         let takes = takes.collect::<BTreeMap<_, _>>();
         if takes.is_empty() {
@@ -331,16 +293,9 @@ fn pack_mig(stock: &Stock, products: &[(&str, &Product)], pods: Vec<Wanted>) -> 
     let mut grouped: BTreeMap<BTreeMap<String, ProfileName>, u64> = BTreeMap::new();
     for (takes, count) in pods {
         let sum = grouped.entry(takes).or_insert(0);
-        *sum = sum
-            .checked_add(count)
-            .ok_or("the demand has more pods than 64 bits count")?;
+        *sum = sum.checked_add(count).ok_or("the demand has more pods than 64 bits count")?;
     }
-    let id_of = |name: &str| {
-        products
-            .iter()
-            .find(|(n, _)| *n == name)
-            .map(|(_, p)| p.id.clone())
-    };
+    let id_of = |name: &str| products.iter().find(|(n, _)| *n == name).map(|(_, p)| p.id.clone());
     let classes = grouped.into_iter().enumerate().map(|(i, (takes, count))| Class {
         name: i.to_string(),
         count,
@@ -350,68 +305,41 @@ fn pack_mig(stock: &Stock, products: &[(&str, &Product)], pods: Vec<Wanted>) -> 
             .collect(),
     });
     let classes = classes.collect::<Vec<_>>();
-    let cost = |name: &str| {
-        stock
-            .price
-            .get(name)
-            .and_then(|price| u64::try_from(price.0).ok())
-    };
-    let priced = products
-        .iter()
-        .filter(|(name, _)| cost(name).is_some())
-        .copied()
-        .collect::<Vec<_>>();
+    let cost = |name: &str| stock.price.get(name).and_then(|price| u64::try_from(price.0).ok());
+    let priced = products.iter().filter(|(name, _)| cost(name).is_some()).copied().collect::<Vec<_>>();
     let choices = [priced, products.to_vec()];
-    cheapest(
-        choices
-            .iter()
-            .filter(|choice| !choice.is_empty() || classes.is_empty())
-            .map(|choice| {
-                let all_priced = choice.iter().all(|(name, _)| cost(name).is_some());
-                let offers = choice.iter().map(|(name, product)| Offer {
-                    product,
-                    cost: if all_priced { cost(name).unwrap_or(1) } else { 1 },
-                    limit: stock.gpus(name),
-                });
-                let offers = offers.collect::<Vec<_>>();
-                let problem = Problem {
-                    classes: &classes,
-                    offers: &offers,
-                    partial: &[],
-                };
-                let packing = pack(&problem).map_err(|error| error.to_string())?;
-                let left = packing
-                    .unplaced
-                    .iter()
-                    .map(|u| u.count)
-                    .fold(0u64, u64::saturating_add);
-                if left > 0 {
-                    return Err(format!(
-                        "{left} pods find no instance on the GPUs that are there or may be bought"
-                    ));
-                }
-                let mut wanted = BTreeMap::new();
-                for filled in &packing.filled {
-                    if let Source::Offer(index) = filled.source
-                        && let Some((name, _)) = choice.get(index)
-                    {
-                        *wanted.entry((*name).to_owned()).or_insert(0) += filled.count;
-                    }
-                }
-                stock.nodes_for(&wanted)
-            }),
-    )
+    cheapest(choices.iter().filter(|choice| !choice.is_empty() || classes.is_empty()).map(|choice| {
+        let all_priced = choice.iter().all(|(name, _)| cost(name).is_some());
+        let offers = choice.iter().map(|(name, product)| Offer {
+            product,
+            cost: if all_priced { cost(name).unwrap_or(1) } else { 1 },
+            limit: stock.gpus(name),
+        });
+        let offers = offers.collect::<Vec<_>>();
+        let problem = Problem { classes: &classes, offers: &offers, partial: &[] };
+        let packing = pack(&problem).map_err(|error| error.to_string())?;
+        let left = packing.unplaced.iter().map(|u| u.count).fold(0u64, u64::saturating_add);
+        if left > 0 {
+            return Err(format!("{left} pods find no instance on the GPUs that are there or may be bought"));
+        }
+        let mut wanted = BTreeMap::new();
+        for filled in &packing.filled {
+            if let Source::Offer(index) = filled.source
+                && let Some((name, _)) = choice.get(index)
+            {
+                *wanted.entry((*name).to_owned()).or_insert(0) += filled.count;
+            }
+        }
+        stock.nodes_for(&wanted)
+    }))
 }
 
 /// The profile that a person chose or that the pods ask for now.
 fn named_profile(workload: &Workload) -> Option<&ProfileName> {
-    let requested = workload
-        .request
-        .as_ref()
-        .and_then(|request| match &request.device {
-            GpuDevice::Mig(profile) if workload.gpu_memory.is_none() => Some(profile),
-            _ => None,
-        });
+    let requested = workload.request.as_ref().and_then(|request| match &request.device {
+        GpuDevice::Mig(profile) if workload.gpu_memory.is_none() => Some(profile),
+        _ => None,
+    });
     workload.profile.as_ref().or(requested)
 }
 
@@ -448,9 +376,7 @@ fn all_time_sliced(input: &PlanInput<'_>, stock: &Stock) -> Result<Alternative, 
         let key = &workload.key;
         let isolation = isolation(input.demand, workload);
         if isolation >= Isolation::Instance {
-            return Err(format!(
-                "{key} needs isolation of class {isolation}; time slices have none"
-            ));
+            return Err(format!("{key} needs isolation of class {isolation}; time slices have none"));
         }
         if let Some(slo) = &workload.slo {
             return Err(format!(
@@ -471,16 +397,10 @@ fn all_time_sliced(input: &PlanInput<'_>, stock: &Stock) -> Result<Alternative, 
             allows(workload, product) && stock.memory.get(*product).is_some_and(|m| need <= *m)
         };
         let pool = (isolation == Isolation::Tenant).then(|| workload.tenant.clone());
-        let takes = stock
-            .products()
-            .into_iter()
-            .filter(fits)
-            .map(|p| (p.to_owned(), (need, pool.clone())));
+        let takes = stock.products().into_iter().filter(fits).map(|p| (p.to_owned(), (need, pool.clone())));
         let takes = takes.collect::<BTreeMap<String, Share>>();
         if takes.is_empty() {
-            return Err(format!(
-                "{key} needs {need} with its context, more than any GPU that it may use"
-            ));
+            return Err(format!("{key} needs {need} with its context, more than any GPU that it may use"));
         }
         pods.push((takes, need, workload.count));
     }
@@ -502,11 +422,8 @@ fn shared_gpus(memory: Mib, most: u64, load: &BTreeMap<Share, u64>) -> Option<u6
         let mut open: BTreeMap<(u64, u64), u64> = BTreeMap::new();
         for (size, pods) in sizes.iter().rev() {
             let mut left = *pods;
-            let usable = open
-                .keys()
-                .filter(|(free, places)| free >= size && *places > 0)
-                .copied()
-                .collect::<Vec<_>>();
+            let usable =
+                open.keys().filter(|(free, places)| free >= size && *places > 0).copied().collect::<Vec<_>>();
             for key in usable {
                 left -= share_out(&mut open, key, *size, left);
             }
@@ -550,9 +467,5 @@ fn isolation(demand: &Demand, workload: &Workload) -> Isolation {
     let tenant = demand.tenants.iter().find(|t| t.name == workload.tenant);
     let regulated = tenant.is_some_and(|t| t.class == TenantClass::Regulated);
     let own = workload.isolation.map_or(Isolation::None, |known| known.value);
-    if regulated {
-        own.max(Isolation::Instance)
-    } else {
-        own
-    }
+    if regulated { own.max(Isolation::Instance) } else { own }
 }

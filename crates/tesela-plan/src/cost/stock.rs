@@ -49,12 +49,7 @@ impl Stock {
             }
         }
         for ((product, gpus), nodes) in existing {
-            stock.batches.push(Batch {
-                product,
-                gpus,
-                nodes: Some(nodes),
-                bought: false,
-            });
+            stock.batches.push(Batch { product, gpus, nodes: Some(nodes), bought: false });
         }
         for offer in input.fleet.buy.iter().filter(|offer| offer.gpus_per_node > 0) {
             stock.note_memory(&offer.product, offer_memory(input, offer));
@@ -80,20 +75,13 @@ impl Stock {
 
     fn note_memory(&mut self, product: &str, memory: Option<Mib>) {
         if let Some(memory) = memory {
-            self.memory
-                .entry(product.to_owned())
-                .and_modify(|m| *m = memory.min(*m))
-                .or_insert(memory);
+            self.memory.entry(product.to_owned()).and_modify(|m| *m = memory.min(*m)).or_insert(memory);
         }
     }
 
     /// Products of the stock, the cheapest GPU first, those without a price last.
     pub(super) fn products(&self) -> Vec<&str> {
-        let mut products = self
-            .batches
-            .iter()
-            .map(|b| b.product.as_str())
-            .collect::<Vec<_>>();
+        let mut products = self.batches.iter().map(|b| b.product.as_str()).collect::<Vec<_>>();
         products.sort_by_key(|p| (!self.price.contains_key(*p), self.price.get(*p), *p));
         products.dedup();
         products
@@ -102,9 +90,7 @@ impl Stock {
     /// GPUs of a product; `None` = as many as wanted.
     pub(super) fn gpus(&self, product: &str) -> Option<u64> {
         let of_product = self.batches.iter().filter(|b| b.product == product);
-        of_product
-            .map(|b| b.nodes?.checked_mul(b.gpus))
-            .try_fold(0u64, |sum, gpus| sum.checked_add(gpus?))
+        of_product.map(|b| b.nodes?.checked_mul(b.gpus)).try_fold(0u64, |sum, gpus| sum.checked_add(gpus?))
     }
 
     /// The fewest nodes that have so many GPUs of each product, existing ones first, and their price.
@@ -112,11 +98,7 @@ impl Stock {
     /// # Errors
     /// A sentence when the stock lacks GPUs.
     pub(super) fn nodes_for(&self, wanted: &BTreeMap<String, u64>) -> Result<Alternative, String> {
-        let mut total = Alternative {
-            gpus: 0,
-            nodes: 0,
-            hourly_micros: Some(Micros(0)),
-        };
+        let mut total = Alternative { gpus: 0, nodes: 0, hourly_micros: Some(Micros(0)) };
         for (product, gpus) in wanted {
             let mut left = *gpus;
             for batch in self.batches.iter().filter(|b| b.product == *product) {
@@ -165,7 +147,5 @@ pub(super) fn allows(workload: &Workload, product: &str) -> bool {
 
 /// GPU memory that one pod takes of each of its GPUs, the context's overhead included; `None` = not known.
 pub(super) fn need(input: &PlanInput<'_>, workload: &Workload) -> Option<Mib> {
-    workload
-        .gpu_memory
-        .map(|known| Mib(known.value.0.saturating_add(input.settings.context_overhead.0)))
+    workload.gpu_memory.map(|known| Mib(known.value.0.saturating_add(input.settings.context_overhead.0)))
 }

@@ -207,7 +207,7 @@ fn headroom(facts: &Facts<'_>, faults: &mut Faults) {
                     "is headroom, not in the plan".into(),
                 ),
                 Some(node) if works(node) => {
-                    faults.add(Rule::Headroom, &subject, format!("{name} holds work"))
+                    faults.add(Rule::Headroom, &subject, format!("{name} holds work"));
                 }
                 Some(_) if !given.insert(name) => {
                     faults.add(Rule::Headroom, &subject, format!("{name} is kept free for two pools"));

@@ -15,7 +15,7 @@ pub(super) fn check(facts: &Facts<'_>, faults: &mut Faults) {
         match facts.planned.get(name) {
             Some(planned) => against_fleet(node, planned, faults),
             None => {
-                faults.add(Rule::NodeGpus, format!("Node/{name}"), "is in the fleet, not in the plan".into())
+                faults.add(Rule::NodeGpus, format!("Node/{name}"), "is in the fleet, not in the plan".into());
             }
         }
     }
@@ -137,7 +137,7 @@ fn parts(node: &PlannedNode, gpu: &PlannedGpu, subject: &str, faults: &mut Fault
     match (gpu.mode, gpu.replicas) {
         (_, Some(0 | 1)) => wrong(format!("replicas {:?} below 2", gpu.replicas)),
         (Mode::Exclusive | Mode::Mig, Some(_)) => {
-            wrong(format!("replicas {:?} in mode {}", gpu.replicas, gpu.mode))
+            wrong(format!("replicas {:?} in mode {}", gpu.replicas, gpu.mode));
         }
         (Mode::TimeSliced | Mode::Mps, None) => wrong(format!("mode {} without replicas", gpu.mode)),
         _ => {}

@@ -4,7 +4,9 @@
     dead_code,
     unreachable_pub,
     missing_docs,
-    reason = "each test file uses a part of these"
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "each test file uses a part of these, and a test may panic"
 )]
 
 use std::collections::BTreeMap;
@@ -44,48 +46,29 @@ pub fn mig(profile_name: &str) -> GpuResource {
 
 /// Memory of a product, also of the ones the table lacks.
 pub fn memory(product: &str) -> Option<Mib> {
-    ProductTable::builtin()
-        .find(product)
-        .ok()
-        .and_then(|p| p.memory)
-        .or(match product {
-            T4 => Some(Mib(15_360)),
-            _ => None,
-        })
+    ProductTable::builtin().find(product).ok().and_then(|p| p.memory).or(match product {
+        T4 => Some(Mib(15_360)),
+        _ => None,
+    })
 }
 
 pub fn instance(product: &str, name: &str, start: u32) -> Instance {
     let product = ProductTable::builtin().find(product).unwrap();
     let profile = product.profile(name).unwrap();
-    let size = profile
-        .placement_at(start)
-        .unwrap_or_else(|| panic!("{name} cannot start at {start}"))
-        .size;
-    Instance {
-        profile: profile.name.clone(),
-        start,
-        size,
-    }
+    let size = profile.placement_at(start).unwrap_or_else(|| panic!("{name} cannot start at {start}")).size;
+    Instance { profile: profile.name.clone(), start, size }
 }
 
 pub fn mig_offer(product: &str, instances: &[(&str, u32)]) -> Offer {
     Offer::Mig {
-        instances: instances
-            .iter()
-            .map(|(name, start)| instance(product, name, *start))
-            .collect(),
+        instances: instances.iter().map(|(name, start)| instance(product, name, *start)).collect(),
         replicas: BTreeMap::new(),
         origin: Origin::Estimated,
     }
 }
 
 pub fn gpu(product: &str, offer: Offer) -> Gpu {
-    Gpu {
-        uuid: None,
-        product: product.into(),
-        memory: memory(product),
-        offer,
-    }
+    Gpu { uuid: None, product: product.into(), memory: memory(product), offer }
 }
 
 /// A node of equal GPUs with 16 CPUs and 64 GiB for each of them.
@@ -115,19 +98,11 @@ pub fn node(name: &str, product: &str, gpus: usize, offer: &Offer) -> Node {
 }
 
 pub fn taint(key: &str, value: &str, effect: &str) -> Taint {
-    Taint {
-        key: key.into(),
-        value: value.into(),
-        effect: effect.into(),
-    }
+    Taint { key: key.into(), value: value.into(), effect: effect.into() }
 }
 
 pub fn fleet(nodes: Vec<Node>) -> Fleet {
-    Fleet {
-        has_nodes: true,
-        nodes,
-        ..Fleet::default()
-    }
+    Fleet { has_nodes: true, nodes, ..Fleet::default() }
 }
 
 pub fn offer(product: &str, gpus_per_node: u32, max_nodes: Option<u32>) -> NodeOffer {
@@ -145,11 +120,7 @@ pub fn offer(product: &str, gpus_per_node: u32, max_nodes: Option<u32>) -> NodeO
 /// A pending Deployment in the namespace that its tenant is called after.
 pub fn workload(namespace: &str, name: &str, count: u64) -> Workload {
     Workload {
-        key: WorkloadKey {
-            namespace: namespace.into(),
-            kind: "Deployment".into(),
-            name: name.into(),
-        },
+        key: WorkloadKey { namespace: namespace.into(), kind: "Deployment".into(), name: name.into() },
         tenant: namespace.into(),
         count,
         gpus: 1,
@@ -196,12 +167,7 @@ pub fn isolated(isolation: Isolation) -> Option<Known<Isolation>> {
 }
 
 pub fn pods(namespace: &str, prefix: &str, count: usize) -> Vec<PodRef> {
-    (0..count)
-        .map(|i| PodRef {
-            namespace: namespace.into(),
-            name: format!("{prefix}-{i}"),
-        })
-        .collect()
+    (0..count).map(|i| PodRef { namespace: namespace.into(), name: format!("{prefix}-{i}") }).collect()
 }
 
 pub fn holding(workload: &Workload, node: &str, resource_name: &str, count: usize) -> Holding {
@@ -209,11 +175,7 @@ pub fn holding(workload: &Workload, node: &str, resource_name: &str, count: usiz
         node: node.into(),
         resource: resource(resource_name),
         devices: workload.gpus,
-        pods: pods(
-            &workload.key.namespace,
-            &format!("{}-{node}", workload.key.name),
-            count,
-        ),
+        pods: pods(&workload.key.namespace, &format!("{}-{node}", workload.key.name), count),
         place: None,
     }
 }
@@ -227,17 +189,11 @@ pub fn running(mut workload: Workload, node: &str, resource_name: &str, count: u
 }
 
 pub fn place(uuid: &str, start: Option<u32>) -> Option<DevicePlace> {
-    Some(DevicePlace {
-        gpu: uuid.into(),
-        start,
-    })
+    Some(DevicePlace { gpu: uuid.into(), start })
 }
 
 pub fn demand(workloads: Vec<Workload>) -> Demand {
-    Demand {
-        tenants: Vec::new(),
-        workloads,
-    }
+    Demand { tenants: Vec::new(), workloads }
 }
 
 pub fn tenant(name: &str, namespaces: &[&str], class: TenantClass) -> Tenant {
@@ -255,9 +211,6 @@ pub fn prices(cents: &[(&str, i64)]) -> PriceBook {
         currency: "EUR".into(),
         source: "prices.yaml".into(),
         as_of: None,
-        gpu_hour: cents
-            .iter()
-            .map(|(product, cents)| ((*product).into(), Micros(cents * 10_000)))
-            .collect(),
+        gpu_hour: cents.iter().map(|(product, cents)| ((*product).into(), Micros(cents * 10_000))).collect(),
     }
 }

@@ -7,7 +7,9 @@
     dead_code,
     unreachable_pub,
     missing_docs,
-    reason = "each test file uses a part of these"
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "each test file uses a part of these, and a test may panic"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,8 +105,7 @@ pub fn grown_case() -> impl Strategy<Value = (Case, Case)> {
         let mut after = before.clone();
         let mut node = before.fleet.nodes[which.index(before.fleet.nodes.len())].clone();
         node.name = "zz-new".into();
-        node.labels
-            .insert("kubernetes.io/hostname".into(), node.name.clone());
+        node.labels.insert("kubernetes.io/hostname".into(), node.name.clone());
         node.held_by_others.clear();
         node.gpus.iter_mut().enumerate().for_each(|(i, gpu)| {
             gpu.uuid = gpu.uuid.as_ref().map(|_| format!("GPU-zz-new-{i}"));
@@ -118,35 +119,23 @@ pub fn cases(
     nodes: std::ops::Range<usize>,
     workloads: std::ops::Range<usize>,
 ) -> impl Strategy<Value = Case> {
-    let fleet = (
-        vec(node_seed(), nodes),
-        vec((0..4usize, 1..5u32, prop::option::of(0..4u32)), 0..2),
-        0..2u32,
-    );
+    let fleet =
+        (vec(node_seed(), nodes), vec((0..4usize, 1..5u32, prop::option::of(0..4u32)), 0..2), 0..2u32);
     let extra = (any::<[bool; 3]>(), any::<bool>(), 0..4u8);
     (fleet, vec(workload_seed(), workloads), extra).prop_map(|((nodes, buy, headroom), workloads, extra)| {
         let (regulated, priced, others) = extra;
         let mut fleet = builders::fleet(nodes.iter().enumerate().map(|(i, seed)| seed.build(i)).collect());
         // Most fleets may buy nothing: the strategy's vector is empty half of the time.
-        fleet.buy = buy
-            .into_iter()
-            .map(|(p, gpus, max)| builders::offer(PRODUCTS[p], gpus, max))
-            .collect();
+        fleet.buy = buy.into_iter().map(|(p, gpus, max)| builders::offer(PRODUCTS[p], gpus, max)).collect();
         fleet.headroom_nodes = headroom;
         fleet.namespaces = NAMESPACES.iter().map(ToString::to_string).collect();
         let mut seats = Seats::of(&fleet);
         let tenants = NAMESPACES.iter().zip(regulated).map(|(name, regulated)| {
-            let class = if regulated && *name == "bank" {
-                TenantClass::Regulated
-            } else {
-                TenantClass::Standard
-            };
+            let class =
+                if regulated && *name == "bank" { TenantClass::Regulated } else { TenantClass::Standard };
             builders::tenant(name, &[name], class)
         });
-        let mut demand = Demand {
-            tenants: tenants.collect(),
-            workloads: Vec::new(),
-        };
+        let mut demand = Demand { tenants: tenants.collect(), workloads: Vec::new() };
         for node in &mut fleet.nodes {
             if others == 0 {
                 node.held_by_others = seats.one(&node.name, "operator").into_iter().collect();
@@ -156,23 +145,11 @@ pub fn cases(
             let workload = seed.build(i, &fleet, &mut seats, &demand);
             demand.workloads.push(workload);
         }
-        let offered = fleet
-            .nodes
-            .iter()
-            .flat_map(|n| n.gpus.iter().flat_map(|g| units(n, g).into_keys()));
+        let offered = fleet.nodes.iter().flat_map(|n| n.gpus.iter().flat_map(|g| units(n, g).into_keys()));
         fleet.resources = offered.collect::<BTreeSet<_>>();
         demand.workloads.sort_by(|a, b| a.key.cmp(&b.key));
-        let cents = [
-            (builders::H100, 300),
-            (builders::A100, 180),
-            (builders::A30, 90),
-            (builders::T4, 40),
-        ];
-        Case {
-            fleet,
-            demand,
-            prices: priced.then(|| builders::prices(&cents)),
-        }
+        let cents = [(builders::H100, 300), (builders::A100, 180), (builders::A30, 90), (builders::T4, 40)];
+        Case { fleet, demand, prices: priced.then(|| builders::prices(&cents)) }
     })
 }
 
@@ -215,17 +192,10 @@ impl NodeSeed {
         let name = format!("n{index}");
         let product = PRODUCTS[self.product];
         let mut node = builders::node(&name, product, self.gpus, &Offer::Exclusive);
-        let table = ProductTable::builtin()
-            .find(product)
-            .ok()
-            .filter(|p| p.has_placements());
+        let table = ProductTable::builtin().find(product).ok().filter(|p| p.has_placements());
         match (self.offer, table) {
-            (4 | 5, _) => set_offers(&mut node, |_| Offer::TimeSliced {
-                replicas: self.replicas,
-            }),
-            (6, _) => set_offers(&mut node, |_| Offer::Mps {
-                replicas: self.replicas,
-            }),
+            (4 | 5, _) => set_offers(&mut node, |_| Offer::TimeSliced { replicas: self.replicas }),
+            (6, _) => set_offers(&mut node, |_| Offer::Mps { replicas: self.replicas }),
             (7..=10, Some(table)) => {
                 node.mig_strategy = MigStrategy::Mixed;
                 // The device plugin shares a resource of a node alike on all its GPUs.
@@ -240,13 +210,9 @@ impl NodeSeed {
             _ => {}
         }
         if self.named {
-            node.gpus
-                .iter_mut()
-                .enumerate()
-                .for_each(|(i, gpu)| gpu.uuid = Some(format!("GPU-{name}-{i}")));
+            node.gpus.iter_mut().enumerate().for_each(|(i, gpu)| gpu.uuid = Some(format!("GPU-{name}-{i}")));
         }
-        node.labels
-            .insert("zone".into(), if self.zone { "a" } else { "b" }.into());
+        node.labels.insert("zone".into(), if self.zone { "a" } else { "b" }.into());
         node.taints = match self.taint {
             0 => vec![builders::taint("nvidia.com/gpu", "present", "NoSchedule")],
             1 => vec![builders::taint("team", "lab", "NoExecute")],
@@ -266,25 +232,13 @@ impl NodeSeed {
         let shared = shared.filter(|_| self.mig_replicas && self.offer == 7);
         let shared = shared.filter(|profile| instances.iter().any(|i| i.profile == **profile));
         let replicas = shared.map(|profile| (profile.clone(), self.replicas)).into_iter().collect();
-        let origin = if self.named {
-            Origin::Measured
-        } else {
-            Origin::Estimated
-        };
-        Offer::Mig {
-            instances,
-            replicas,
-            origin,
-        }
+        let origin = if self.named { Origin::Measured } else { Origin::Estimated };
+        Offer::Mig { instances, replicas, origin }
     }
 
     fn cut(&self, product: &Product, gpu: usize) -> Vec<Instance> {
         let mut placed: Vec<(_, u32)> = Vec::new();
-        let profiles = product
-            .profiles
-            .iter()
-            .filter(|p| !p.placements.is_empty())
-            .collect::<Vec<_>>();
+        let profiles = product.profiles.iter().filter(|p| !p.placements.is_empty()).collect::<Vec<_>>();
         for (profile, start) in self.cuts.get(gpu).into_iter().flatten() {
             let profile = profiles[profile.index(profiles.len())];
             let start = profile.placements[start.index(profile.placements.len())].start;
@@ -297,9 +251,7 @@ impl NodeSeed {
     }
 
     fn alike(&self, product: &Product) -> Vec<Instance> {
-        let wanted = self.cuts[0]
-            .first()
-            .map_or(0, |(profile, _)| profile.index(product.profiles.len()));
+        let wanted = self.cuts[0].first().map_or(0, |(profile, _)| profile.index(product.profiles.len()));
         let profile = &product.profiles[wanted];
         let mut placed = Vec::new();
         for placement in &profile.placements {
@@ -313,10 +265,7 @@ impl NodeSeed {
 }
 
 fn set_offers(node: &mut Node, offer: impl Fn(usize) -> Offer) {
-    node.gpus
-        .iter_mut()
-        .enumerate()
-        .for_each(|(i, gpu)| gpu.offer = offer(i));
+    node.gpus.iter_mut().enumerate().for_each(|(i, gpu)| gpu.offer = offer(i));
 }
 
 // ---- what is free today ----
@@ -357,13 +306,10 @@ impl Seats {
         resource: Option<&GpuResource>,
         devices: usize,
     ) -> Option<(GpuResource, Vec<Seat>)> {
-        let here = self
-            .free
-            .iter_mut()
-            .filter(|((n, r), _)| n == node && resource.is_none_or(|wanted| wanted == r));
-        let ((_, resource), seats) = here
-            .max_by_key(|(_, seats)| seats.len())
-            .filter(|(_, s)| s.len() >= devices)?;
+        let here =
+            self.free.iter_mut().filter(|((n, r), _)| n == node && resource.is_none_or(|wanted| wanted == r));
+        let ((_, resource), seats) =
+            here.max_by_key(|(_, seats)| seats.len()).filter(|(_, s)| s.len() >= devices)?;
         let taken = seats.split_off(seats.len() - devices);
         // One pod never sits twice on one whole GPU or instance, and a share beside its own gives nothing.
         Some((resource.clone(), taken))
@@ -372,47 +318,24 @@ impl Seats {
     fn one(&mut self, node: &str, namespace: &str) -> Option<Holding> {
         let (resource, _) = self.take(node, None, 1)?;
         let pods = builders::pods(namespace, &format!("gone-{node}"), 1);
-        Some(Holding {
-            node: node.to_owned(),
-            resource,
-            devices: 1,
-            pods,
-            place: None,
-        })
+        Some(Holding { node: node.to_owned(), resource, devices: 1, pods, place: None })
     }
 }
 
 fn seats(node: &Node, index: usize, gpu: &Gpu) -> Vec<(GpuResource, Seat, u32)> {
     let memory = gpu.memory.unwrap_or_default().0;
-    let seat = |start, memory, shared| Seat {
-        gpu: index,
-        uuid: gpu.uuid.clone(),
-        start,
-        memory,
-        shared,
-    };
+    let seat = |start, memory, shared| Seat { gpu: index, uuid: gpu.uuid.clone(), start, memory, shared };
     let named = |name: GpuResource| if node.shares_renamed { name.renamed() } else { name };
     match &gpu.offer {
         Offer::Exclusive => vec![(GpuResource::gpu(), seat(None, memory, false), 1)],
         Offer::TimeSliced { replicas } | Offer::Mps { replicas } => {
-            vec![(
-                named(GpuResource::gpu()),
-                seat(None, memory / u64::from(*replicas), true),
-                *replicas,
-            )]
+            vec![(named(GpuResource::gpu()), seat(None, memory / u64::from(*replicas), true), *replicas)]
         }
-        Offer::Mig {
-            instances, replicas, ..
-        } => instances
+        Offer::Mig { instances, replicas, .. } => instances
             .iter()
             .map(|i| {
                 let product = ProductTable::builtin().find(&gpu.product).unwrap();
-                let memory = product
-                    .profile(i.profile.as_str())
-                    .unwrap()
-                    .memory
-                    .unwrap_or_default()
-                    .0;
+                let memory = product.profile(i.profile.as_str()).unwrap().memory.unwrap_or_default().0;
                 let name = match node.mig_strategy {
                     MigStrategy::Single => GpuResource::gpu(),
                     _ => GpuResource::mig(i.profile.clone()),
@@ -499,15 +422,9 @@ impl WorkloadSeed {
         self.constrain(&mut w);
         let least = self.run(&mut w, fleet, seats);
         w.duty = self.duty.and_then(Duty::permille).map(Known::given);
-        w.slo = (self.promise == 0).then_some(Slo {
-            percentile: 990,
-            latency_ms: 200,
-        });
+        w.slo = (self.promise == 0).then_some(Slo { percentile: 990, latency_ms: 200 });
         w.interactive = (self.interactive == 0).then_some(Known::estimated(true));
-        w.gpu_memory = self
-            .need
-            .and_then(|gi| known_need(gi * 1024, least))
-            .map(Known::given);
+        w.gpu_memory = self.need.and_then(|gi| known_need(gi * 1024, least)).map(Known::given);
         if w.running.is_empty() {
             match self.chosen {
                 0 => w.mode = Some(Mode::Exclusive),
@@ -532,23 +449,14 @@ impl WorkloadSeed {
             values: vec![value.into()],
             field: false,
         };
-        let tolerates = |key: &str| Toleration {
-            key: key.into(),
-            exists: true,
-            ..Toleration::default()
-        };
+        let tolerates = |key: &str| Toleration { key: key.into(), exists: true, ..Toleration::default() };
         match self.constraint {
             0 => drop(w.constraints.node_selector.insert("zone".into(), "a".into())),
             1 => w.constraints.affinity = vec![vec![zone(LabelOperator::In, "b")]],
             2 => w.constraints.affinity = vec![vec![zone(LabelOperator::NotIn, "a")]],
             3..=5 => w.constraints.tolerations = vec![tolerates("nvidia.com/gpu")],
             6 => w.constraints.tolerations = vec![tolerates("nvidia.com/gpu"), tolerates("team")],
-            7 => {
-                w.constraints.tolerations = vec![Toleration {
-                    exists: true,
-                    ..Toleration::default()
-                }]
-            }
+            7 => w.constraints.tolerations = vec![Toleration { exists: true, ..Toleration::default() }],
             _ => {}
         }
     }
@@ -572,23 +480,13 @@ impl WorkloadSeed {
                 least = Some((memory.min(seat.memory), shared || seat.shared));
             }
             let place = match taken.as_slice() {
-                [
-                    Seat {
-                        uuid: Some(uuid),
-                        start,
-                        ..
-                    },
-                ] => Some(DevicePlace {
-                    gpu: uuid.clone(),
-                    start: *start,
-                }),
+                [Seat { uuid: Some(uuid), start, .. }] => {
+                    Some(DevicePlace { gpu: uuid.clone(), start: *start })
+                }
                 _ => None,
             };
             w.request = Some(resource.clone());
-            let pod = PodRef {
-                namespace: w.key.namespace.clone(),
-                name: format!("{}-{i}", w.key.name),
-            };
+            let pod = PodRef { namespace: w.key.namespace.clone(), name: format!("{}-{i}", w.key.name) };
             let alike = |h: &&mut Holding| h.node == node.name && h.place == place;
             match w.running.iter_mut().find(alike) {
                 Some(held) => held.pods.push(pod),
@@ -613,9 +511,6 @@ fn known_need(need: u64, least: Option<(u64, bool)>) -> Option<Mib> {
 }
 
 fn needs_hardware(demand: &Demand, w: &Workload) -> bool {
-    let regulated = demand
-        .tenants
-        .iter()
-        .any(|t| t.name == w.tenant && t.class == TenantClass::Regulated);
+    let regulated = demand.tenants.iter().any(|t| t.name == w.tenant && t.class == TenantClass::Regulated);
     regulated || w.isolation.is_some_and(|i| i.value >= Isolation::Instance)
 }

@@ -1,5 +1,14 @@
 //! Plans broken on purpose, each in one way, with the rules that must name it.
 
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a module of a test, which may panic"
+)]
+
 use std::collections::BTreeMap;
 
 use tesela_model::demand::{Isolation, Slo};
@@ -85,7 +94,7 @@ pub const DEMAND: &[Broken] = &[
     ("a pinned pod moves", &["pinned"], |e| e.of("train", "h1").staying = 0),
     ("another mode than a person chose", &["chosen"], |e| e.workload("tune").mode = Some(Mode::Mig)),
     ("another profile than a person chose", &["chosen"], |e| {
-        e.workload("score").profile = Some(profile("2g.10gb"))
+        e.workload("score").profile = Some(profile("2g.10gb"));
     }),
     ("another product than will do", &["chosen"], |e| e.workload("tune").products = vec![H100.into()]),
 ];
@@ -109,7 +118,7 @@ pub const NODES: &[Broken] = &[
     ("another product", &["node-gpus"], |e| e.node("a5").gpus[0].product = H100.into()),
     ("a wrong mode of today", &["node-today"], |e| e.node("a5").gpus[0].mode_today = Some(Mode::Mps)),
     ("a wrong strategy of today", &["node-today"], |e| {
-        e.node("i1").mig_strategy_today = Some(MigStrategy::Mixed)
+        e.node("i1").mig_strategy_today = Some(MigStrategy::Mixed);
     }),
     ("hardware that nobody may buy", &["null-node"], |e| e.buy_tune(2)),
     ("more bought than offered", &["buy-limit"], |e| {
@@ -229,7 +238,7 @@ pub const DEVICES: &[Broken] = &[
     }),
     ("more memory than the GPU has", &["device-memory"], |e| e.workload("tune").gpu_memory = needs(gi(40))),
     ("more memory than the instance has", &["device-memory"], |e| {
-        e.workload("score").gpu_memory = needs(gi(5))
+        e.workload("score").gpu_memory = needs(gi(5));
     }),
     ("sharers that do not fit together", &["shared-memory"], |e| {
         e.workload("teach").gpu_memory = needs(gi(5));
@@ -291,7 +300,7 @@ pub const PROOF: &[Broken] = &[
         *e.product(A100).mig_demand.get_mut(&profile("1g.5gb")).unwrap() += 1;
     }),
     ("a product in use is not listed", &["gpu-count", "summary"], |e| {
-        e.plan.gpus.retain(|g| g.product != T4)
+        e.plan.gpus.retain(|g| g.product != T4);
     }),
     ("a bound above what is used", &["lower-bound"], |e| {
         e.product(A30).lower_bound = 7;
@@ -319,7 +328,7 @@ pub const CHANGES: &[Broken] = &[
     ("a change of what stays", &["change-unneeded"], |e| e.list_change("a5", ChangeKind::Sharing)),
     ("a change on no node", &["change-unneeded"], |e| e.list_change("zz", ChangeKind::Sharing)),
     ("a geometry change for a mode change", &["change-kind"], |e| {
-        e.change("a4").change = ChangeKind::Geometry
+        e.change("a4").change = ChangeKind::Geometry;
     }),
     ("no reset on Ampere", &["change-kind"], |e| e.change("a4").change = ChangeKind::MigMode),
     ("a disturbed pod is not named", &["disturbed"], |e| e.change("i2").disturbed_pods.clear()),
@@ -360,7 +369,7 @@ pub const FIGURES: &[Broken] = &[
         e.plan.quotas.retain(|q| !(q.namespace == "idle" && q.resource.starts_with("vfio")));
     }),
     ("less granted than asked for", &["quota-too-small"], |e| {
-        e.quota("ml", "requests.nvidia.com/gpu").hard -= 1
+        e.quota("ml", "requests.nvidia.com/gpu").hard -= 1;
     }),
     ("less granted to DRA than asked for", &["quota-too-small"], |e| {
         e.quota("web", "mig.nvidia.com.deviceclass.resource.k8s.io/devices").hard = 0;

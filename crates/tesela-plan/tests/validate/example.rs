@@ -1,5 +1,14 @@
 //! A fleet of 20 nodes with work on it, and a valid plan made by hand.
 
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a module of a test, which may panic"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tesela_model::demand::{Demand, Isolation, Slo, TenantClass, Toleration, Workload};
