@@ -23,6 +23,13 @@ fn a_plan_made_by_hand_for_twenty_nodes_is_valid() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+#[test]
+fn the_planners_own_plan_of_it_is_valid() {
+    let example = example();
+    let faults = validate(&example.input(), &tesela_plan::plan(&example.input()));
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 fn each_is_named(kind: &[broken::Broken]) {
     let good = example();
     let mut wrong = String::new();
