@@ -59,7 +59,8 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
     findings.extend(quota::findings(input.demand, &assignments, &unmet));
     findings.extend(headroom::findings(input, &headroom));
     findings.extend(reasons::findings(input, decisions, outcome));
-    findings.sort();
+    // Within a severity what was found first stays first: observation puts what concerns most GPUs first.
+    findings.sort_by_key(|f| f.severity);
     findings.dedup();
     Plan {
         api_version: API_VERSION.to_owned(),

@@ -133,7 +133,7 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
 fn several_devices(w: &Workload, isolation: Isolation) -> (Vec<Shape>, String) {
     match &w.request {
         Some(request) if *request != GpuResource::gpu() => {
-            let unfit = request.shared && isolation > Isolation::None;
+            let unfit = request.shared && isolation > Isolation::None || isolation == Isolation::Device;
             let shape = if unfit { Shape::Whole } else { Shape::AsRequested };
             (vec![shape], format!("asks for {} × {request}", w.gpus))
         }
@@ -160,9 +160,9 @@ fn without_need(w: &Workload, isolation: Isolation) -> (Vec<Shape>, String) {
     };
     let reason = match &request.device {
         GpuDevice::Mig(profile) => {
-            format!("asks for the profile {profile}; its need is not known, so it keeps that")
+            format!("asks for the profile {profile}; its need is not known, so it gets just that")
         }
-        GpuDevice::Gpu => format!("asks for {request}; its need is not known, so it keeps what that gives"),
+        GpuDevice::Gpu => format!("asks for {request}; its need is not known, so it gets just that"),
     };
     (shapes, reason)
 }

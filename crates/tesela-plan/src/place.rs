@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tesela_model::demand::{Isolation, NodeConstraints, Workload};
-use tesela_model::fleet::Mode;
+use tesela_model::fleet::{Mode, Offer};
 use tesela_model::label;
 use tesela_model::resource::{GpuDevice, GpuResource};
 
-use crate::decide::{Decision, InstanceNeed, Shape, ShareNeed};
+use crate::decide::{Decision, InstanceNeed, Shape, ShareNeed, need_with_context};
 use crate::input::PlanInput;
 use crate::world::mig::MigRules;
 use crate::world::{NodeState, Source, World};
@@ -265,7 +265,8 @@ impl<'p, 'a> Placer<'p, 'a> {
                     tenant: None,
                     duty: self.input.settings.assumed_duty_permille,
                 };
-                placed + self.place_share(w, &need, count - placed, only)
+                // A share that is made for it is one device; several are only had where they are offered.
+                if workload.gpus > 1 { placed } else { placed + self.place_share(w, &need, count - placed, only) }
             }
             (GpuDevice::Mig(_), true) if self.decisions[w].isolation > Isolation::None => 0,
             (GpuDevice::Mig(_), true) => self.place_free_device(w, request, count, only),
@@ -277,6 +278,9 @@ impl<'p, 'a> Placer<'p, 'a> {
         let gpus = self.workload(w).gpus;
         let mut placed = 0;
         for &node in self.candidates(w, only).iter() {
+            if !self.share_holds(w, node) {
+                continue;
+            }
             while placed < count && self.room(w, node) > 0 {
                 if !self.world.nodes[node].take_free_device(request, gpus, w) {
                     break;
@@ -286,6 +290,17 @@ impl<'p, 'a> Placer<'p, 'a> {
             }
         }
         placed
+    }
+
+    /// Whether a share of each shared GPU of a node has the memory that a pod needs, where that is known.
+    fn share_holds(&self, w: usize, node: usize) -> bool {
+        let Some(need) = need_with_context(self.workload(w), &self.input.settings) else { return true };
+        self.world.nodes[node].gpus.iter().all(|gpu| match (gpu.today, self.world.kinds[gpu.kind].memory) {
+            (Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas }), Some(memory)) => {
+                memory.0 / u64::from((*replicas).max(1)) >= need.0
+            }
+            _ => true,
+        })
     }
 
     /// Nodes that may take new pods of a workload, in the fleet's order.

@@ -106,13 +106,13 @@ type Score = (Vec<u64>, u128, u128, u128, u64);
 /// The best of: moving nobody, moving everybody who then needs less, and what one-by-one changes of that give.
 pub(crate) fn search<'a>(input: &PlanInput<'a>, decisions: &[Decision]) -> Outcome<'a> {
     let (forced, willing) = running::movers(input, decisions);
-    let mut best = attempt(input, decisions, &forced, &forced);
+    let mut best = attempt(input, decisions, &forced, &forced, Effort::Thorough);
     if willing.is_empty() {
         return best;
     }
     let mut all = forced.clone();
     all.extend(&willing);
-    let everyone = attempt(input, decisions, &all, &forced);
+    let everyone = attempt(input, decisions, &all, &forced, Effort::Thorough);
     if score(input, &everyone) < score(input, &best) {
         best = everyone;
     }
@@ -126,12 +126,21 @@ pub(crate) fn search<'a>(input: &PlanInput<'a>, decisions: &[Decision]) -> Outco
     for w in order {
         let mut fewer = best.moving.clone();
         fewer.remove(&w);
-        let without = attempt(input, decisions, &fewer, &forced);
+        let without = attempt(input, decisions, &fewer, &forced, Effort::Quick);
         if score(input, &without) < score(input, &best) {
             best = without;
         }
     }
     best
+}
+
+/// How much is tried once everything is seated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    /// Nothing more.
+    Quick,
+    /// Other orders and nodes, which may use less.
+    Thorough,
 }
 
 /// Places with these workloads moving. A running pod that would find no seat keeps the one it has.
@@ -140,6 +149,7 @@ fn attempt<'a>(
     decisions: &[Decision],
     moving: &BTreeSet<usize>,
     forced: &BTreeSet<usize>,
+    effort: Effort,
 ) -> Outcome<'a> {
     let mut moving = moving.clone();
     loop {
@@ -152,7 +162,7 @@ fn attempt<'a>(
             alone.then(|| input.demand.workloads[w].tenant.clone())
         });
         let seats = seats(input, &world);
-        let outcome = place(input, decisions, world, &seats, &moving);
+        let outcome = place(input, decisions, world, &seats, &moving, effort);
         let stranded: Vec<usize> = outcome
             .unseated
             .iter()
@@ -177,6 +187,7 @@ fn place<'a>(
     world: World<'a>,
     seats: &[Seats],
     moving: &BTreeSet<usize>,
+    effort: Effort,
 ) -> Outcome<'a> {
     let restarts = restarts(input, &world, moving);
     let try_one = |order: Order, avoid: Avoid| {
@@ -186,6 +197,9 @@ fn place<'a>(
         Outcome { world: placer.world, unseated, moving: moving.clone(), restarts }
     };
     let mut best = try_one(Order::LargestFirst, Avoid::Nothing);
+    if seats.iter().all(|s| s.count == 0) {
+        return best;
+    }
     let pods: u64 = input.demand.workloads.iter().map(|w| w.count).sum();
     let mut ways = vec![Avoid::Nothing];
     if pods <= FINE_SEARCH_PODS {
@@ -195,7 +209,8 @@ fn place<'a>(
     }
     for avoid in ways {
         for order in ORDERS {
-            if best.unseated.is_empty() {
+            let cheap = effort == Effort::Thorough && pods <= FINE_SEARCH_PODS && !matches!(avoid, Avoid::Node(_));
+            if best.unseated.is_empty() && !cheap {
                 return best;
             }
             let other = try_one(order, avoid);

@@ -98,8 +98,8 @@ pub(crate) struct GpuState<'a> {
     pub(crate) content: Content,
     /// Whether the starts of its instances are real, so that it may be cut beside them.
     pub(crate) exact: bool,
-    /// Pods that hold something here today and do not stay.
-    pub(crate) leaving: Vec<PodRef>,
+    /// Pods that hold something here today and do not stay, one entry per device.
+    pub(crate) leaving: Vec<(PodRef, GpuResource)>,
 }
 
 impl GpuState<'_> {

@@ -1,5 +1,7 @@
 //! What must hold of every plan, on random small fleets and demands.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the number of cases from the environment")]
+
 mod builders;
 mod carried_out;
 #[path = "strategies/mod.rs"]
@@ -10,12 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use carried_out::carried_out;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use strategies::{Case, case, grown_case};
 use tesela_model::demand::TenantClass;
 use tesela_model::fleet::{Mode, Offer};
 use tesela_model::plan::Plan;
 use tesela_plan::input::PlanInput;
 use tesela_plan::plan;
+use tesela_plan::validate::validate;
 
 fn bytes(plan: &Plan) -> String {
     serde_json::to_string_pretty(plan).unwrap()
@@ -80,8 +84,23 @@ fn unmet(case: &Case, plan: &Plan) -> Vec<u64> {
     levels.into_values().collect()
 }
 
+/// A fixed seed, so that a run says the same twice; `PROPTEST_CASES=5000` looks further.
+fn config() -> ProptestConfig {
+    let cases = ProptestConfig::default().cases.min(96);
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { cases };
+    ProptestConfig { cases, max_shrink_iters: 2000, failure_persistence: None, rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_plan_is_valid(case in case()) {
+        let plan = plan(&case.input());
+        let faults = validate(&case.input(), &plan);
+        let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        prop_assert!(faults.is_empty(), "{}\n{}\n{:?}\n{:?}\n{:?}", told.join("\n"), brief(&case), plan.assignments, plan.changes, plan.nodes);
+    }
 
     #[test]
     fn assignments_and_unmet_are_the_demand(case in case()) {
@@ -121,7 +140,7 @@ proptest! {
         let input = PlanInput { fleet: &fleet, demand: &demand, ..case.input() };
         let second = plan(&input);
         let told = || format!("{}\n{:?}\n{:?}", brief(&case), first.assignments, second.assignments);
-        prop_assert_eq!(&second.unmet, &first.unmet, "{}", told());
+        prop_assert_eq!(unmet(&case, &second), unmet(&case, &first), "{}", told());
         prop_assert!(second.changes.is_empty(), "{:?}\n{}", second.changes, told());
         prop_assert_eq!(second.summary.restarts, 0, "{}", told());
         for a in &second.assignments {
@@ -144,7 +163,7 @@ proptest! {
         let plan = plan(&case.input());
         for w in &case.demand.workloads {
             let regulated = case.demand.tenants.iter().any(|t| t.name == w.tenant && t.class == TenantClass::Regulated);
-            let says = w.gpu_memory.is_some() || w.mode.is_some() || w.profile.is_some() || w.isolation.is_some();
+            let says = w.gpu_memory.is_some() || w.mode.is_some() || w.profile.is_some() || w.isolation.is_some() || w.slo.is_some();
             if says || regulated || w.request.is_none() {
                 continue;
             }

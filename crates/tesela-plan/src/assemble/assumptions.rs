@@ -85,7 +85,7 @@ fn unknown_needs(input: &PlanInput<'_>, decisions: &[Decision], list: &mut Vec<A
         .zip(decisions)
         .filter(|(_, d)| d.shapes.first() == Some(&Shape::AsRequested));
     let (workloads, pods) = unknown.fold((0u64, 0u64), |(n, pods), (w, _)| (n + 1, pods + w.count));
-    if workloads > 0 {
+    if pods > 0 {
         list.push(Assumption {
             subject: "need of work that states only a request".into(),
             value: format!("{pods} pods of {workloads} workloads need all that they hold"),

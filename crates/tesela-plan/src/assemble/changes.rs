@@ -16,7 +16,7 @@ pub(super) fn changes(world: &World<'_>, nodes: &[PlannedNode]) -> Vec<Change> {
         }
         for (planned, gpu) in node.gpus.iter().zip(&state.gpus) {
             let Some(change) = change(world, state, planned, gpu) else { continue };
-            let mut disturbed_pods = gpu.leaving.clone();
+            let mut disturbed_pods: Vec<_> = gpu.leaving.iter().map(|(pod, _)| pod.clone()).collect();
             disturbed_pods.sort();
             disturbed_pods.dedup();
             changes.push(Change {

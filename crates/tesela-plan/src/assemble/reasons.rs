@@ -11,7 +11,7 @@ use crate::input::PlanInput;
 use crate::place::{most_replicas, wanted_profile};
 use crate::planner::Outcome;
 use crate::running;
-use crate::world::{Content, Kind, Lost, World};
+use crate::world::{Kind, Lost};
 
 pub(super) fn reason(
     input: &PlanInput<'_>,
@@ -124,6 +124,7 @@ pub(super) fn why_unmet(
     let workload = &input.demand.workloads[w];
     let world = &outcome.world;
     let mut selected = 0u64;
+    let mut eligible = Vec::new();
     let (mut closed, mut tainted, mut no_cpu, mut no_memory, mut right_product) =
         (0u64, None, 0u64, 0u64, 0u64);
     for node in &world.nodes {
@@ -143,6 +144,7 @@ pub(super) fn why_unmet(
             continue;
         }
         right_product += 1;
+        eligible.push(node);
         no_cpu += u64::from(node.cpu_left.is_some_and(|left| left < workload.cpu.0));
         no_memory += u64::from(node.memory_left.is_some_and(|left| left < workload.memory.0));
     }
@@ -174,16 +176,12 @@ pub(super) fn why_unmet(
             "wants {what} for all its pods on one node; none of its {right_product} nodes has room for all"
         );
     }
-    format!(
-        "wants {what}; {} of its {right_product} nodes are left with a free GPU and none gives that",
-        nodes_with_free(world)
-    )
-}
-
-fn nodes_with_free(world: &World<'_>) -> usize {
-    let free =
-        |g: &crate::world::GpuState<'_>| !g.used() && matches!(g.content, Content::Full(_) | Content::Mig(_));
-    world.nodes.iter().filter(|n| n.open && n.gpus.iter().any(free)).count()
+    let most = eligible.iter().map(|n| n.gpus.iter().filter(|g| !g.used()).count()).max().unwrap_or(0);
+    let free = eligible.iter().filter(|n| n.gpus.iter().any(|g| !g.used())).count();
+    if free == 0 {
+        return format!("wants {what}; every GPU of its {right_product} nodes is in use");
+    }
+    format!("wants {what}; {free} of its {right_product} nodes have free GPUs, at most {most} on one, and none can give that")
 }
 
 fn wanted_words(decision: &Decision, workload: &tesela_model::demand::Workload) -> String {
@@ -211,6 +209,7 @@ pub(super) fn findings(input: &PlanInput<'_>, decisions: &[Decision], outcome: &
             continue;
         }
         let moved = outcome.moving.contains(&w);
+        let unseated = outcome.unseated.iter().any(|u| u.workload == w);
         found.push(Finding {
             severity: Severity::Error,
             rule: "isolation-broken".into(),
@@ -219,7 +218,9 @@ pub(super) fn findings(input: &PlanInput<'_>, decisions: &[Decision], outcome: &
                 "shares a device with others today, though tenant {} needs isolation `{}` for it",
                 workload.tenant, decision.isolation
             ),
-            fix: if moved {
+            fix: if moved && unseated {
+                "no device of its own is free for all its pods (see unmet): add a GPU, or free one".into()
+            } else if moved {
                 "carry out this plan: it moves the pods to a device of their own".into()
             } else {
                 "set movable: true for it, so that the plan may move it".into()

@@ -3,7 +3,7 @@
 use tesela_model::fleet::MigStrategy;
 
 use super::{Placer, wanted_profile};
-use crate::decide::InstanceNeed;
+use crate::decide::{InstanceNeed, need_with_context};
 use crate::world::mig::MigRules;
 use crate::world::{Content, Cut, GpuState, Kind, NodeState, Owner, User};
 
@@ -115,12 +115,24 @@ impl<'a> Placer<'_, 'a> {
         (0..state.gpus.len())
             .filter(|&slot| {
                 let gpu = &state.gpus[slot];
-                self.product_allowed(w, gpu.kind) && can(&self.world.kinds, state, gpu, need, means, devices)
+                self.product_allowed(w, gpu.kind)
+                    && self.holds(w, &self.world.kinds[gpu.kind], need)
+                    && can(&self.world.kinds, state, gpu, need, means, devices)
             })
             .min_by_key(|&slot| {
                 let gpu = &state.gpus[slot];
                 (gpu.leaving.len(), std::cmp::Reverse(taken_units(gpu)), slot)
             })
+    }
+
+    /// Whether the profile has the memory that the pod needs, where both are known: a profile named by hand or by
+    /// a request has less on one product than on another.
+    fn holds(&self, w: usize, kind: &Kind<'_>, need: &InstanceNeed) -> bool {
+        let Some((rules, profile)) = rule_for(kind, need) else { return false };
+        match (need_with_context(self.workload(w), &self.input.settings), rules.profiles[profile].memory) {
+            (Some(need), Some(memory)) => memory >= need,
+            _ => true,
+        }
     }
 
     fn take_instance(&mut self, w: usize, need: &InstanceNeed, node: usize, means: &[Means]) -> bool {
@@ -187,6 +199,9 @@ fn taken_units(gpu: &GpuState<'_>) -> u32 {
 /// Whether `devices` instances can be had on a GPU by these means.
 fn can(kinds: &[Kind<'_>], state: &NodeState<'_>, gpu: &GpuState<'_>, need: &InstanceNeed, means: Means, devices: usize) -> bool {
     let Some((rules, profile)) = rule_for(&kinds[gpu.kind], need) else { return false };
+    if state.shares_profile(gpu.kind, profile) {
+        return false;
+    }
     let used = gpu.used();
     match (&gpu.content, means) {
         (Content::Mig(cuts), Means::FreeOnUsed) => used && cuts.iter().filter(|c| is_free(c, profile)).count() >= devices,
@@ -208,10 +223,18 @@ fn can(kinds: &[Kind<'_>], state: &NodeState<'_>, gpu: &GpuState<'_>, need: &Ins
 }
 
 impl NodeState<'_> {
-    /// Under strategy single all instances of the node must be alike while anything stays, and a profile that
-    /// is shared on this node would be shared on the new instance too.
+    /// Under strategy single all instances of the node must be alike while anything stays; an instance that is
+    /// shared stays as it is.
     fn may_cut(&self, cuts: &[Cut]) -> bool {
         self.single.is_none() && !cuts.iter().any(|c| c.replicas.is_some())
+    }
+
+    /// Whether the node shares the instances of this profile: then a new one would be shared too.
+    fn shares_profile(&self, kind: usize, profile: usize) -> bool {
+        self.gpus.iter().filter(|g| g.kind == kind).any(|g| match &g.content {
+            Content::Mig(cuts) => cuts.iter().any(|c| c.profile == profile && c.replicas.is_some()),
+            Content::Full(_) => false,
+        })
     }
 }
 

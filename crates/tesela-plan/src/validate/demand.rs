@@ -276,10 +276,11 @@ fn stays_here(
     }
 }
 
-/// Only `nvidia.com/gpu` is asked for and nothing says what is needed.
+/// Only `nvidia.com/gpu` is asked for and nothing says what is needed: no memory, no promise, no choice by hand.
 fn nothing_known(workload: &Workload) -> bool {
     let asks = workload.request.as_ref().is_some_and(|r| r.device == GpuDevice::Gpu);
-    asks && workload.gpu_memory.is_none() && workload.profile.is_none() && workload.mode.is_none()
+    let says = workload.gpu_memory.is_some() || workload.slo.is_some();
+    asks && !says && workload.profile.is_none() && workload.mode.is_none()
 }
 
 /// What the pods hold on the node gives less isolation than they need.

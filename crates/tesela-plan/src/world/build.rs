@@ -139,17 +139,12 @@ impl<'a> World<'a> {
     fn seat_running(&mut self, input: &PlanInput<'a>, stays: &dyn Fn(usize, &Holding) -> bool) {
         let index: BTreeMap<&str, usize> =
             input.fleet.nodes.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
-        for (i, node) in input.fleet.nodes.iter().enumerate() {
-            for held in &node.held_by_others {
-                for _ in &held.pods {
-                    // What others hold beyond what the node offers cannot be planned with; nothing to add.
-                    let _ = self.nodes[i].seat(held, Owner::Others);
-                }
-            }
-        }
         // Those who stay first, and of them those whose place is known: where seats are guessed, nobody must be
         // laid onto a seat that another keeps.
-        for round in [Round::StaysAtKnownPlace, Round::Stays, Round::Leaves] {
+        for round in [Round::StaysAtKnownPlace, Round::LeavesKnownPlace, Round::Stays, Round::Leaves] {
+            if round == Round::Stays {
+                self.seat_others(input);
+            }
             for (w, workload) in input.demand.workloads.iter().enumerate() {
                 let mut room = workload.count;
                 for held in &workload.running {
@@ -161,7 +156,8 @@ impl<'a> World<'a> {
                         let due = match (stay, held.place.is_some()) {
                             (true, true) => Round::StaysAtKnownPlace,
                             (true, false) => Round::Stays,
-                            (false, _) => Round::Leaves,
+                            (false, true) => Round::LeavesKnownPlace,
+                            (false, false) => Round::Leaves,
                         };
                         match (node, stay) {
                             _ if due != round => {}
@@ -179,6 +175,17 @@ impl<'a> World<'a> {
         }
     }
 
+    fn seat_others(&mut self, input: &PlanInput<'a>) {
+        for (i, node) in input.fleet.nodes.iter().enumerate() {
+            for held in &node.held_by_others {
+                for _ in &held.pods {
+                    // What others hold beyond what the node offers cannot be planned with; nothing to add.
+                    let _ = self.nodes[i].seat(held, Owner::Others);
+                }
+            }
+        }
+    }
+
     fn keep(&mut self, node: usize, w: usize, workload: &Workload, held: &Holding) {
         let state = &mut self.nodes[node];
         match state.seat(held, Owner::Workload(w)) {
@@ -191,6 +198,7 @@ impl<'a> World<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
     StaysAtKnownPlace,
+    LeavesKnownPlace,
     Stays,
     Leaves,
 }
@@ -225,7 +233,9 @@ impl NodeState<'_> {
     ) -> bool {
         let before = (devices > 1).then(|| (self.gpus.clone(), self.full.clone()));
         for _ in 0..devices {
-            if !self.seat_device(resource, wanted, (owner, devices, staying)) {
+            // Seats that a leaver is known to hold are taken last.
+            let who = (owner, devices, staying);
+            if !self.seat_device(resource, wanted, who, true) && !self.seat_device(resource, wanted, who, false) {
                 if let Some((gpus, full)) = before {
                     self.gpus = gpus;
                     self.full = full;
@@ -241,10 +251,12 @@ impl NodeState<'_> {
         resource: &GpuResource,
         wanted: Option<(&str, Option<u32>)>,
         (owner, devices, staying): (Owner, u32, u64),
+        beside_leavers: bool,
     ) -> bool {
         let single = self.strategy == MigStrategy::Single;
         let here = |gpu: &GpuState<'_>| wanted.is_none_or(|(uuid, _)| gpu.uuid.is_none_or(|u| u == uuid));
-        for gpu in self.gpus.iter_mut().filter(|g| here(g)) {
+        let left = |gpu: &GpuState<'_>| !beside_leavers || gpu.leaving.is_empty() || gpu.has_left(resource, single);
+        for gpu in self.gpus.iter_mut().filter(|g| here(g) && left(g)) {
             let Some(offer) = gpu.today else { continue };
             match (&mut gpu.content, offer) {
                 (Content::Full(users), Offer::Exclusive) if *resource == GpuResource::gpu() => {
@@ -283,35 +295,38 @@ impl NodeState<'_> {
         false
     }
 
-    /// Lays a pod that holds something here and does not stay onto a slot, so that a change of that slot names it.
+    /// Lays a pod that holds something here and does not stay onto a slot, so that a change of that slot names it:
+    /// the slot where it is known to sit, else the first with such a device left.
     fn lay_leaver(&mut self, held: &Holding, pod: &PodRef) {
         let single = self.strategy == MigStrategy::Single;
+        let place = held.place.as_ref().map(|p| p.gpu.as_str());
         for _ in 0..held.devices {
-            let slot = self.gpus.iter_mut().find(|gpu| {
-                let gone = gpu.leaving.len() as u64;
-                match (&gpu.content, gpu.today) {
-                    (Content::Full(users), Some(Offer::Exclusive)) => {
-                        held.resource == GpuResource::gpu() && users.is_empty() && gone == 0
-                    }
-                    (Content::Full(users), Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas })) => {
-                        held.resource.device == GpuDevice::Gpu
-                            && users.iter().map(|u| u.units).sum::<u64>() + gone < u64::from(*replicas)
-                    }
-                    (Content::Mig(cuts), Some(Offer::Mig { instances, .. })) => {
-                        let room: u64 = cuts
-                            .iter()
-                            .zip(instances)
-                            .filter(|(_, i)| offers(&held.resource, &i.profile, single))
-                            .map(|(c, _)| free_units(c))
-                            .sum();
-                        room > gone
-                    }
-                    _ => false,
-                }
-            });
-            if let Some(gpu) = slot {
-                gpu.leaving.push(pod.clone());
+            let known = self.gpus.iter().position(|g| place.is_some() && g.uuid == place);
+            let first = || self.gpus.iter().position(|g| g.has_left(&held.resource, single));
+            if let Some(slot) = known.or_else(first) {
+                self.gpus[slot].leaving.push((pod.clone(), held.resource.clone()));
             }
+        }
+    }
+}
+
+impl GpuState<'_> {
+    /// Whether a device of this name is left beside who stays and who was laid here before.
+    fn has_left(&self, resource: &GpuResource, single: bool) -> bool {
+        let gone = self.leaving.iter().filter(|(_, r)| r == resource).count() as u64;
+        let taken = |users: &[super::User]| users.iter().map(|u| u.units).sum::<u64>() + gone;
+        match (&self.content, self.today) {
+            (Content::Full(users), Some(Offer::Exclusive)) => {
+                *resource == GpuResource::gpu() && taken(users) == 0
+            }
+            (Content::Full(users), Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas })) => {
+                resource.device == GpuDevice::Gpu && taken(users) < u64::from(*replicas)
+            }
+            (Content::Mig(cuts), Some(Offer::Mig { instances, .. })) => {
+                let mine = cuts.iter().zip(instances).filter(|(_, i)| offers(resource, &i.profile, single));
+                mine.map(|(cut, _)| free_units(cut)).sum::<u64>() > gone
+            }
+            _ => false,
         }
     }
 }
