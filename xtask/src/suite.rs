@@ -12,9 +12,6 @@ use anyhow::{Context as _, Result};
 
 use self::step::{Call, Step};
 
-/// What the README runs first. The suite runs the same words.
-const MAIN_JOB: &str = "run --release --locked --quiet -p tesela -- plan examples/mixed-fleet/cluster.json";
-
 /// Seconds that each fuzz target searches.
 const FUZZ_SECONDS: u32 = 20;
 
@@ -82,7 +79,7 @@ fn all(root: &Path) -> Result<Vec<Step>> {
                 Call::cargo("doc --quiet --workspace --no-deps --locked").with("RUSTDOCFLAGS", "-D warnings"),
             ],
         ),
-        cargo("the README's main job", MAIN_JOB),
+        cargo("the README's main job", &main_job(root)?),
         cargo("benchmark of packing, quick", "test --quiet --locked -p tesela-plan --bench pack -- --quick"),
         Step::own(
             "benchmark of observing, quick",
@@ -90,6 +87,13 @@ fn all(root: &Path) -> Result<Vec<Step>> {
             |root| crate::bench_observe::run(root, &["--nodes", "200", "--pods", "2000"].map(str::to_owned)),
         ),
     ])
+}
+
+/// What the README runs first, without the leading `cargo`.
+fn main_job(root: &Path) -> Result<String> {
+    let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
+    let line = readme.lines().find_map(|line| line.strip_prefix("cargo run "));
+    Ok(format!("run {}", line.context("README.md has no line that begins with `cargo run`")?))
 }
 
 /// One build of all fuzz targets, then each on its kept corpus. What a run finds new stays in `fuzz/target`.
