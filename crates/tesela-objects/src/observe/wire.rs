@@ -10,6 +10,10 @@ use serde::{Deserialize, Deserializer};
 use tesela_model::quantity::{Bytes, MilliCpu, QuantityError, parse_quantity, parse_quantity_milli};
 use tesela_model::resource::GpuResource;
 
+/// Devices of one name that a node or pod can have at most. Far above every machine, and small enough that the sums
+/// over a cluster fit 64 bits.
+const MOST_DEVICES: u64 = 1_000_000;
+
 /// Go writes an empty list or map as `null` at times.
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -333,7 +337,14 @@ impl<'de> Deserialize<'de> for ResourceList {
                         other => match other.parse::<GpuResource>() {
                             Ok(resource) => {
                                 let text = map.next_value::<Quantity>()?;
-                                list.gpus.insert(resource, parse_quantity(&text.0).map_err(told)?);
+                                let amount = parse_quantity(&text.0).map_err(told)?;
+                                if amount > MOST_DEVICES {
+                                    return Err(A::Error::custom(format!(
+                                        "{name}: `{}` is more than any node has; it must be at most {MOST_DEVICES}",
+                                        text.0
+                                    )));
+                                }
+                                list.gpus.insert(resource, amount);
                             }
                             Err(_) => {
                                 map.next_value::<IgnoredAny>()?;

@@ -108,6 +108,9 @@ fn broken_json_is_told_with_its_place() {
     let text = list(&[gpu_node("n")]).replace("\"nvidia.com/gpu\":\"1\"", "\"nvidia.com/gpu\":\"-1\"");
     assert!(error_text(&text).contains("negative"));
 
+    let text = list(&[gpu_node("n")]).replace("\"nvidia.com/gpu\":\"1\"", "\"nvidia.com/gpu\":\"2M\"");
+    assert!(error_text(&text).contains("nvidia.com/gpu: `2M` is more than any node has"));
+
     let text = error_text(&list(&[gpu_node("n"), gpu_node("n")]));
     assert!(text.contains("Node `n` is in this list twice"), "{text}");
     let text = error_text(&list(&[gpu_node("n"), pod("a", "p", "n", &[]), pod("a", "p", "n", &[])]));
