@@ -77,9 +77,10 @@ pub(crate) enum Verb {
 /// Decide which workload gets which share of which GPU, and prove it.
 ///
 /// Reads what `kubectl get nodes,pods -A -o json` prints, documents of ours (Fleet, Demand, PriceBook; YAML or
-/// JSON), or both, in any order. A document of ours wins over what was observed. What a pod requests shows what
-/// it holds, never what it needs: write the demand as observed with --write-demand, say what is needed, and
-/// plan again with both.
+/// JSON), or both. A document of ours wins over what was observed, wherever it stands. Where two documents say the
+/// same thing, the later one wins; a namespace that two of them give to different tenants is refused. What a pod
+/// requests shows what it holds, never what it needs: write the demand as observed with --write-demand, say what is
+/// needed, and plan again with both.
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct Plan {
@@ -90,6 +91,8 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "KEY", help_heading = "Input")]
     pub(crate) tenant_label: Option<String>,
     /// Write the demand as observed to this file, each value with its origin, ready to edit
+    ///
+    /// Give it back as the first of the files: other Demands, which stand later, then win over it.
     #[arg(long, value_name = "FILE")]
     pub(crate) write_demand: Option<PathBuf>,
     /// Let --write-demand replace a file that exists
@@ -274,9 +277,9 @@ Examples:
 
   Say what the pods need, then plan with it:
     kubectl get nodes,pods -A -o json > cluster.json
-    tesela plan cluster.json --write-demand demand.yaml
-    $EDITOR demand.yaml
-    tesela plan cluster.json demand.yaml
+    tesela plan cluster.json --write-demand observed.yaml
+    $EDITOR observed.yaml
+    tesela plan observed.yaml cluster.json
 
   With prices, for a program:
     tesela plan cluster.json --price h100-sxm-80gb=2.50/h --price a30-24gb=0.60/h --format json > plan.json

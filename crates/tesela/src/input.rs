@@ -1,5 +1,6 @@
 //! Reads everything that a plan is made from: kubectl's JSON and documents of ours, in any order.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use tesela_formats::documents::{
     DEFAULT_HEADROOM_NODES, DemandDocument, Document, FleetDocument, join_price_books, merge_all,
     merge_fleet, parse_price_flag, read_document,
 };
-use tesela_model::demand::Demand;
+use tesela_model::demand::{Demand, Workload, WorkloadKey};
 use tesela_model::finding::Finding;
 use tesela_model::fleet::Fleet;
 use tesela_model::plan::Plan;
@@ -23,6 +24,9 @@ use crate::sniff::{Reader, reader};
 
 /// Bytes looked at to tell what an input is. kubectl writes `apiVersion` first.
 const HEAD: u64 = 64 << 10;
+
+/// The finding that counts the needs a cluster does not tell.
+const NEED_UNKNOWN: &str = "need-unknown";
 
 /// What the inputs say together.
 pub(crate) struct Gathered {
@@ -45,7 +49,8 @@ pub(crate) struct Gathered {
 struct Sorted {
     kubectl: Vec<Input>,
     fleets: Vec<FleetDocument>,
-    demands: Vec<DemandDocument>,
+    /// With the names of their files.
+    demands: Vec<(String, DemandDocument)>,
     books: Vec<PriceBook>,
 }
 
@@ -77,16 +82,69 @@ pub(crate) fn gather(
             .hint("add what `kubectl get nodes,pods -A -o json` prints, or a Demand"));
     }
     let observed = observation.as_ref().map(|o| o.demand.clone());
-    let (fleet, demand, findings) = observation.map(|o| (o.fleet, o.demand, o.findings)).unwrap_or_default();
+    each_namespace_is_of_one_tenant(observed.as_ref(), &demands)?;
+    let (fleet, demand, mut findings) =
+        observation.map(|o| (o.fleet, o.demand, o.findings)).unwrap_or_default();
+    let merged = merge_all(demand, demands.iter().map(|(_, document)| document));
+    if observed.as_ref().is_some_and(|observed| without_need(observed) != without_need(&merged)) {
+        // It counts needs that the cluster does not tell. Documents tell some of them, so its number is wrong now;
+        // the plan's own summary counts what is left.
+        findings.retain(|finding| finding.rule != NEED_UNKNOWN);
+    }
     let start = Fleet { headroom_nodes: DEFAULT_HEADROOM_NODES, ..fleet };
     Ok(Gathered {
         fleet: fleets.into_iter().fold(start, merge_fleet),
-        demand: merge_all(demand, &demands),
+        demand: merged,
         products,
         observed,
         findings,
         prices,
     })
+}
+
+/// Workloads of which nobody says what they need, with their pods.
+fn without_need(demand: &Demand) -> Vec<(&WorkloadKey, u64)> {
+    let unknown = |w: &&Workload| w.gpu_memory.is_none() && w.mode.is_none() && w.profile.is_none();
+    demand.workloads.iter().filter(unknown).map(|w| (&w.key, w.count)).collect()
+}
+
+/// Of two documents the later wins, but a namespace that two of them give to different tenants is a contradiction
+/// that no order should settle silently. A document that says what was observed, as `--write-demand` writes it,
+/// claims nothing new, and a later one may say it better.
+fn each_namespace_is_of_one_tenant(
+    observed: Option<&Demand>,
+    demands: &[(String, DemandDocument)],
+) -> Result<(), Failure> {
+    let tenants = observed.iter().flat_map(|demand| &demand.tenants);
+    let seen = tenants.flat_map(|t| t.namespaces.iter().map(|n| (n.as_str(), t.name.as_str())));
+    let seen = seen.collect::<BTreeSet<_>>();
+    // Where nobody says whose a namespace is, it is its own tenant.
+    let says_nothing_new = |namespace, tenant| seen.contains(&(namespace, tenant)) || namespace == tenant;
+    let mut owners = BTreeMap::<&str, (&str, &str)>::new();
+    for (file, document) in demands {
+        for tenant in &document.tenants {
+            for namespace in tenant.namespaces.iter().flatten() {
+                let (namespace, name) = (namespace.as_str(), tenant.name.as_str());
+                let Some((earlier, other)) = owners.insert(namespace, (file, name)) else { continue };
+                if other == name || says_nothing_new(namespace, other) {
+                    continue;
+                }
+                let hint = if says_nothing_new(namespace, name) {
+                    format!(
+                        "{file} says what was observed: name it before {earlier}, since what stands later wins"
+                    )
+                } else {
+                    "leave the namespace with one of the two".to_owned()
+                };
+                return Err(Failure::input(format!(
+                    "{file}: spec.tenants: gives namespace {namespace} to tenant {name}, and {earlier} gives it to \
+                     tenant {other}; a namespace is of one tenant"
+                ))
+                .hint(hint));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Opens each input, reads the documents, and keeps kubectl's output open.
@@ -105,7 +163,7 @@ fn sort(files: &[PathBuf], products: &mut ProductTable) -> Result<Sorted, Failur
         for document in read_document(&name, &read_all(input)?, products)? {
             match document {
                 Document::Fleet(fleet) => sorted.fleets.push(fleet),
-                Document::Demand(demand) => sorted.demands.push(demand),
+                Document::Demand(demand) => sorted.demands.push((name.clone(), demand)),
                 Document::PriceBook(book) => sorted.books.push(book),
                 Document::ProductTable(more) => *products = products.with_user(more),
                 Document::Plan(_) => {

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use serde::Serialize;
+use terminal_size::{Width, terminal_size_of};
 
 use crate::cli::{Colour, Format, Global};
 use crate::failure::Failure;
@@ -37,7 +38,8 @@ impl Printer {
             .width
             .map(usize::from)
             .or(environment.columns)
-            .unwrap_or_else(|| if terminal { terminal_width() } else { WIDTH });
+            .or_else(|| terminal_size_of(io::stdout()).map(|(Width(columns), _)| usize::from(columns)))
+            .unwrap_or(WIDTH);
         let progress = io::stderr().is_terminal() && !environment.dumb;
         Self { format: global.format, colour, ascii: global.ascii, width: width.clamp(60, 1000), progress }
     }
@@ -132,13 +134,6 @@ fn out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failu
         }
         _ => Ok(()),
     }
-}
-
-/// The terminal's width, asked of clap, which wraps its help to it: the longest line of a help text of one-letter
-/// words is as wide as the terminal, or one less.
-fn terminal_width() -> usize {
-    let mut probe = clap::Command::new("probe").help_template("{about}").about("x ".repeat(600));
-    probe.render_help().to_string().lines().map(|l| l.trim_end().len()).max().unwrap_or(WIDTH)
 }
 
 fn sgr(style: Style) -> &'static str {

@@ -19,7 +19,7 @@ use crate::printer::Printer;
 pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
     let table = || products(cli.global.products.as_deref());
     match &cli.verb {
-        Verb::Plan(words) => plan::run(words, &table()?, printer),
+        Verb::Plan(words) => plan::run(words, &table()?, cli.global.products.as_deref(), printer),
         Verb::Pack(words) => pack::run(words, &table()?, printer),
         Verb::Layouts(words) => layouts::run(words, &table()?, printer),
         Verb::Lint(words) => lint::run(words, &table()?, printer),

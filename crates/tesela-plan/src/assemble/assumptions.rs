@@ -67,7 +67,10 @@ pub(super) fn assumptions(
     if input.fleet.has_nodes {
         list.push(Assumption {
             subject: "headroom".into(),
-            value: format!("{} free node for each pool", input.fleet.headroom_nodes),
+            value: match input.fleet.headroom_nodes {
+                1 => "1 free node for each pool".into(),
+                nodes => format!("{nodes} free nodes for each pool"),
+            },
             origin: Origin::Assumed,
             if_wrong:
                 "each node more that shall stay free is one node less to give back; set headroom in a Fleet"
@@ -85,10 +88,15 @@ fn unknown_needs(input: &PlanInput<'_>, decisions: &[Decision], list: &mut Vec<A
         .zip(decisions)
         .filter(|(_, d)| d.shapes.first() == Some(&Shape::AsRequested));
     let (workloads, pods) = unknown.fold((0u64, 0u64), |(n, pods), (w, _)| (n + 1, pods + w.count));
+    let (need, hold) = match (pods, workloads) {
+        (1, _) => ("1 pod needs".to_owned(), "it holds"),
+        (_, 1) => (format!("{pods} pods of 1 workload need"), "they hold"),
+        _ => (format!("{pods} pods of {workloads} workloads need"), "they hold"),
+    };
     if pods > 0 {
         list.push(Assumption {
             subject: "need of work that states only a request".into(),
-            value: format!("{pods} pods of {workloads} workloads need all that they hold"),
+            value: format!("{need} all that {hold}: a GPU, an instance or a share"),
             origin: Origin::Assumed,
             if_wrong: "what needs less could go to an instance or a share: write gpuMemory into the demand and plan again".into(),
         });

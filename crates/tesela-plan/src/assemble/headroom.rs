@@ -75,7 +75,7 @@ fn sentence(pool: &PlannedPool, wanted: u32, names: &[String], survives: bool, n
     let pool = &pool.name;
     if new {
         return format!(
-            "pool {pool} is of hardware that is not there yet; buy a spare node if it must survive the loss of one"
+            "pool {pool} is of hardware that is not there yet; buy a spare node to survive the loss of one"
         );
     }
     match (wanted, names.len(), survives) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tesela_model::plan::ProductUse;
 
-use super::words::{count, list, many};
+use super::words::{count, is, list, many};
 
 /// `Price 1g.10gb at 1 and 2g.20gb at 2: no layout of one GPU costs more than 7. 100 × 1g.10gb and … cost 200;
 /// 200 / 7 rounded up is 29, so …`
@@ -39,9 +39,10 @@ pub(crate) fn verdict(used: u64, lower_bound: u64) -> String {
         format!("Used: {}. Optimal, proven.", count(used))
     } else {
         format!(
-            "Used: {}, at least {} are needed; whether {} can be saved is not proven.",
+            "Used: {}, at least {} {} needed; whether {} can be saved is not proven.",
             count(used),
             count(lower_bound),
+            is(lower_bound),
             many(used.saturating_sub(lower_bound), "GPU"),
         )
     }

@@ -12,8 +12,8 @@ mod today;
 mod workloads;
 
 use tesela_model::demand::Demand;
-use tesela_model::fleet::Fleet;
-use tesela_model::plan::Plan;
+use tesela_model::fleet::{Fleet, Node};
+use tesela_model::plan::{Figures, Plan};
 use tesela_model::product::ProductTable;
 
 use super::text::Page;
@@ -36,6 +36,34 @@ pub(crate) struct Sheet<'a> {
     pub(crate) demand_file: Option<String>,
     /// The input as it was named, for commands that can be copied.
     pub(crate) inputs: Vec<String>,
+    /// The options that change the answer, for the same commands.
+    pub(crate) options: Vec<String>,
+}
+
+impl Sheet<'_> {
+    /// Nodes that cannot be planned with (MIG INVALID, vGPU …) and hold no work under the plan. They are neither kept
+    /// nor given back, so they count on neither side.
+    fn left_aside(&self) -> Vec<&Node> {
+        let works = |name: &str| {
+            let nodes = self.plan.nodes.iter().filter(|n| n.name.as_deref() == Some(name));
+            let mut gpus = nodes.flat_map(|n| &n.gpus);
+            gpus.any(|g| !g.used_by.is_empty() || g.instances.iter().any(|i| !i.used_by.is_empty()))
+        };
+        let unusable = self.fleet.nodes.iter().filter(|n| n.unusable.is_some());
+        unusable.filter(|n| !works(&n.name)).collect()
+    }
+
+    /// Today's figures without the nodes that are left aside.
+    fn today(&self) -> Figures {
+        let aside = self.left_aside();
+        let today = &self.plan.summary.today;
+        let gpus = aside.iter().map(|n| n.gpus.len() as u64).sum();
+        Figures {
+            nodes: today.nodes.saturating_sub(aside.len() as u64),
+            gpus: today.gpus.saturating_sub(gpus),
+            ..today.clone()
+        }
+    }
 }
 
 /// Puts the whole plan on a page.

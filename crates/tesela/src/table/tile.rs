@@ -124,6 +124,14 @@ impl Face {
         }
     }
 
+    /// Whether its shares are too many to draw, so that they stand there in figures.
+    pub(crate) fn in_figures(&self) -> bool {
+        match self {
+            Self::Shared { mps, replicas, held } => drawn_shares(*mps, *replicas, *held).is_none(),
+            _ => false,
+        }
+    }
+
     /// The small tile, [`SMALL`] columns wide.
     pub(crate) fn tile(&self) -> Line {
         let mut line = match self {
@@ -140,18 +148,27 @@ impl Face {
 
 /// `÷4 ■■■□`, and in figures where the shares are too many to draw: `÷16  11`.
 fn shared(mps: bool, replicas: u32, held: u64) -> Line {
-    let sign = if mps { "M" } else { "÷" };
-    let mut line = Line::plain(format!("{sign}{replicas} "));
+    let mut line = share_sign(mps, replicas);
     let room = SMALL.saturating_sub(line.width());
-    let full = usize::try_from(held).unwrap_or(usize::MAX);
-    let all = replicas as usize;
-    if all <= room && full <= all {
-        line.push(Style::Good, "■".repeat(full));
-        line.push(Style::Faint, "□".repeat(all - full));
-    } else {
-        line.push(Style::Good, format!("{held:>room$}"));
+    match drawn_shares(mps, replicas, held) {
+        Some((full, free)) => {
+            line.push(Style::Good, "■".repeat(full));
+            line.push(Style::Faint, "□".repeat(free));
+        }
+        None => line.push(Style::Good, format!("{held:>room$}")),
     }
     line
+}
+
+/// Shares held and free, where each can be drawn.
+fn drawn_shares(mps: bool, replicas: u32, held: u64) -> Option<(usize, usize)> {
+    let room = SMALL.saturating_sub(share_sign(mps, replicas).width());
+    let (full, all) = (usize::try_from(held).ok()?, replicas as usize);
+    (all <= room && full <= all).then(|| (full, all - full))
+}
+
+fn share_sign(mps: bool, replicas: u32) -> Line {
+    Line::plain(format!("{}{replicas} ", if mps { "M" } else { "÷" }))
 }
 
 /// One column for each memory unit of a GPU with eight, two for one with four.

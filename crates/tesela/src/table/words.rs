@@ -53,6 +53,15 @@ pub(crate) fn is(number: u64) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }
 
+/// A word as a shell takes it: in quotes where it holds more than plain characters.
+pub(crate) fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// Words as a list: `a`, `a and b`, `a, b and c`.
 pub(crate) fn list(words: &[String]) -> String {
     match words {
@@ -80,6 +89,9 @@ mod tests {
         assert_eq!(money(Micros(1_234_567_500_000), "EUR"), "1,234,567.50 EUR");
         assert_eq!(money_difference(Micros(3_000_000), Micros(1_500_000)), "−1.50");
         assert_eq!(money_difference(Micros(0), Micros(1_500_000)), "+1.50");
+        assert_eq!(shell("a/b-1.json"), "a/b-1.json");
+        assert_eq!(shell("it's"), r"'it'\''s'");
+        assert_eq!(shell(""), "''");
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
     }
 }

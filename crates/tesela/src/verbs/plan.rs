@@ -16,7 +16,7 @@ use crate::io::{self, Existing};
 use crate::printer::Printer;
 use crate::table;
 use crate::table::plan::Sheet;
-use crate::table::words::count;
+use crate::table::words::many;
 
 /// Faults told when a plan breaks rules; the first says most.
 const FAULTS: usize = 5;
@@ -25,7 +25,12 @@ const FAULTS: usize = 5;
 ///
 /// # Errors
 /// Input not usable, demand file not writable, output not writable, or a plan that breaks a rule.
-pub(crate) fn run(words: &cli::Plan, products: &ProductTable, printer: &Printer) -> Result<Outcome, Failure> {
+pub(crate) fn run(
+    words: &cli::Plan,
+    products: &ProductTable,
+    products_file: Option<&Path>,
+    printer: &Printer,
+) -> Result<Outcome, Failure> {
     let gathered = gather(words, products, printer)?;
     let input = PlanInput {
         products: &gathered.products,
@@ -37,7 +42,7 @@ pub(crate) fn run(words: &cli::Plan, products: &ProductTable, printer: &Printer)
     };
     let pods = gathered.demand.workloads.iter().map(|w| w.count).fold(0u64, u64::saturating_add);
     let nodes = gathered.fleet.nodes.len() as u64;
-    printer.progress(&format!("planning {} pods on {} nodes", count(pods), count(nodes)));
+    printer.progress(&format!("planning {} on {}", many(pods, "pod"), many(nodes, "node")));
     let plan = tesela_plan::plan(&input);
     printer.progress("checking the plan");
     let faults = validate(&input, &plan);
@@ -45,7 +50,7 @@ pub(crate) fn run(words: &cli::Plan, products: &ProductTable, printer: &Printer)
         return Err(broken(&faults));
     }
     if let Some(file) = &words.write_demand {
-        write(file, &gathered, words.force, printer)?;
+        write(file, &gathered, words, printer)?;
     }
     printer.progress("");
     let sheet = Sheet {
@@ -57,8 +62,22 @@ pub(crate) fn run(words: &cli::Plan, products: &ProductTable, printer: &Printer)
         rows: words.rows.0,
         demand_file: words.write_demand.as_ref().map(|p| p.display().to_string()),
         inputs: words.files.iter().map(|f| f.display().to_string()).collect(),
+        options: options(words, products_file),
     };
     print(&plan, &sheet, printer)
+}
+
+/// The options that change the answer, for a command that can be copied.
+fn options(words: &cli::Plan, products: Option<&Path>) -> Vec<String> {
+    let path = |path: &Path| path.display().to_string();
+    let mut options = Vec::new();
+    let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    words.tenant_label.iter().for_each(|key| add("--tenant-label", key.clone()));
+    products.iter().for_each(|file| add("--products", path(file)));
+    words.price_book.iter().for_each(|file| add("--prices", path(file)));
+    words.prices.iter().for_each(|price| add("--price", price.clone()));
+    words.currency.iter().for_each(|code| add("--currency", code.clone()));
+    options
 }
 
 fn print(plan: &Plan, sheet: &Sheet<'_>, printer: &Printer) -> Result<Outcome, Failure> {
@@ -70,23 +89,33 @@ fn print(plan: &Plan, sheet: &Sheet<'_>, printer: &Printer) -> Result<Outcome, F
 }
 
 /// Writes the demand as observed, before documents of ours changed it.
-fn write(file: &Path, gathered: &Gathered, force: bool, printer: &Printer) -> Result<(), Failure> {
+fn write(file: &Path, gathered: &Gathered, words: &cli::Plan, printer: &Printer) -> Result<(), Failure> {
+    if words.files.iter().any(|input| input == file) {
+        let name = file.display();
+        return Err(Failure::input(format!(
+            "--write-demand {name}: is among the inputs, and what it says would be lost"
+        ))
+        .hint("write to another name, and plan with both: that one first, since what stands later wins"));
+    }
     let Some(observed) = &gathered.observed else {
         return Err(Failure::input(
             "--write-demand: nothing was observed, the inputs are documents of ours only",
         )
         .hint("add what `kubectl get nodes,pods -A -o json` prints"));
     };
-    let existing = if force { Existing::Replace } else { Existing::Keep };
+    let existing = if words.force { Existing::Replace } else { Existing::Keep };
     io::write(file, &write_demand(observed), existing)?;
-    let workloads = count(observed.workloads.len() as u64);
-    printer.note(&format!("{}: written, {workloads} workloads as observed", file.display()));
+    let workloads = many(observed.workloads.len() as u64, "workload");
+    printer.note(&format!("{}: written, {workloads} as observed", file.display()));
     Ok(())
 }
 
 /// A plan that its own checker refuses is never shown.
 fn broken(faults: &[Fault]) -> Failure {
-    let mut text = format!("the plan breaks {} of its own rules, so it is not shown:", faults.len());
+    let mut text = format!(
+        "the plan breaks its own rules in {}, so it is not shown:",
+        many(faults.len() as u64, "place")
+    );
     for fault in faults.iter().take(FAULTS) {
         let _ = write!(text, "\n  {fault}");
     }

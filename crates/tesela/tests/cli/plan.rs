@@ -147,3 +147,86 @@ fn rows_left_out_are_counted() {
     let all = run(&["plan", "cluster.json", "--rows", "all", "--findings", "all"]).stdout;
     assert!(!all.contains("more: --"), "{all}");
 }
+
+/// A Demand that says one thing.
+fn demand(spec: &str) -> String {
+    format!("apiVersion: tesela.dev/v1alpha1\nkind: Demand\nspec: {spec}\n")
+}
+
+#[test]
+fn of_two_demands_the_later_wins() {
+    let folder = folder("plan_two_demands");
+    std::fs::copy(data().join("cluster.json"), folder.join("cluster.json")).unwrap();
+    let memory = |size: &str| {
+        demand(&format!("{{workloads: [{{name: router, namespace: chat, gpuMemory: {size}}}]}}"))
+    };
+    std::fs::write(folder.join("small.yaml"), memory("3Gi")).unwrap();
+    std::fs::write(folder.join("large.yaml"), memory("30Gi")).unwrap();
+    let reason = |files: &[&str]| {
+        let plan = run_in(&folder, &[&["plan", "--format", "json"], files].concat()).json();
+        let found =
+            plan["assignments"].as_array().unwrap().iter().find(|a| a["workload"] == "router").cloned();
+        found.unwrap()["reason"].as_str().unwrap().to_owned()
+    };
+    let large = reason(&["small.yaml", "cluster.json", "large.yaml"]);
+    assert!(large.contains("needs 30Gi"), "{large}");
+    let small = reason(&["large.yaml", "small.yaml", "cluster.json"]);
+    assert!(small.contains("needs 3Gi"), "{small}");
+}
+
+#[test]
+fn a_namespace_is_of_one_tenant() {
+    let folder = folder("plan_two_tenants");
+    std::fs::copy(data().join("cluster.json"), folder.join("cluster.json")).unwrap();
+    let tenant = |name: &str| demand(&format!("{{tenants: [{{name: {name}, namespaces: [chat]}}]}}"));
+    for name in ["support", "sales"] {
+        std::fs::write(folder.join(format!("{name}.yaml")), tenant(name)).unwrap();
+    }
+    let plan = |files: &[&str]| run_in(&folder, &[&["plan", "cluster.json"], files].concat());
+    plan(&["support.yaml", "sales.yaml"]).refused(&[
+        "sales.yaml",
+        "support.yaml",
+        "namespace chat",
+        "one tenant",
+    ]);
+    // What was observed is no claim, and a document before it would be undone silently.
+    assert_eq!(plan(&["--write-demand", "observed.yaml"]).code, Some(0));
+    assert_eq!(plan(&["observed.yaml", "sales.yaml"]).code, Some(0));
+    plan(&["sales.yaml", "observed.yaml"]).refused(&["name it before sales.yaml"]);
+}
+
+#[test]
+fn the_way_to_say_needs_works_as_printed() {
+    let folder = folder("plan_way_to_say");
+    std::fs::copy(data().join("cluster.json"), folder.join("cluster.json")).unwrap();
+    std::fs::write(folder.join("observed.yaml"), demand("{workloads: []}")).unwrap();
+    let inputs = ["cluster.json", "observed.yaml", "--tenant-label", "app"];
+    let told = run_in(&folder, &[&["plan"][..], &inputs].concat()).stdout;
+    let commands = told.lines().filter_map(|line| line.strip_prefix("  tesela ")).collect::<Vec<_>>();
+    assert_eq!(commands.len(), 2, "{told}");
+    for command in commands {
+        assert!(command.contains("observed-2.yaml") && command.contains("--tenant-label app"), "{command}");
+        let run = run_in(&folder, &command.split(' ').collect::<Vec<_>>());
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+}
+
+#[test]
+fn an_input_is_not_written_over() {
+    let folder = folder("plan_write_over");
+    std::fs::copy(data().join("cluster.json"), folder.join("cluster.json")).unwrap();
+    std::fs::write(folder.join("mine.yaml"), demand("{workloads: []}")).unwrap();
+    let words = ["plan", "cluster.json", "mine.yaml", "--write-demand", "mine.yaml", "--force"];
+    run_in(&folder, &words).refused(&["mine.yaml", "among the inputs"]);
+    assert_eq!(std::fs::read_to_string(folder.join("mine.yaml")).unwrap(), demand("{workloads: []}"));
+}
+
+#[test]
+fn needs_that_documents_tell_are_not_called_unknown() {
+    let unknown = |words: &[&str]| {
+        let plan = run(&[&["plan", "cluster.json", "--format", "json"], words].concat()).json();
+        plan["findings"].as_array().unwrap().iter().any(|f| f["rule"] == "need-unknown")
+    };
+    assert!(unknown(&[]));
+    assert!(!unknown(&["needs.yaml"]));
+}

@@ -1,18 +1,21 @@
 //! The end: room kept free, today / plan / difference, the other ways, and the proof in words.
 
-use tesela_model::plan::{Alternative, Cost, Plan};
+use tesela_model::plan::{Alternative, Cost, Headroom, Plan};
 use tesela_model::quantity::Micros;
 
 use super::Sheet;
 use crate::table::certificate;
 use crate::table::columns::{Columns, Kind};
 use crate::table::text::{Line, Page, Style};
-use crate::table::words::{count, difference, money, money_difference};
+use crate::table::words::{count, difference, list, money, money_difference};
+
+/// Stands for a pool in a sentence that several pools share; no sentence holds it.
+const POOL: &str = "\u{0}";
 
 pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     let plan = sheet.plan;
     put_headroom(page, plan);
-    put_figures(page, plan);
+    put_figures(page, sheet);
     if let Some(cost) = &plan.cost {
         put_alternatives(page, plan, cost);
     }
@@ -24,12 +27,35 @@ fn put_headroom(page: &mut Page, plan: &Plan) {
         return;
     }
     page.heading("Room to live");
-    for room in &plan.headroom {
-        page.item(&room.pool, &room.message, Style::Plain);
+    for text in room_to_live(&plan.headroom) {
+        page.item("", &text, Style::Plain);
     }
 }
 
-fn put_figures(page: &mut Page, plan: &Plan) {
+/// What is said of each pool; of several with the same words, once: `… a node of pools a, b and c`.
+fn room_to_live(rooms: &[Headroom]) -> Vec<String> {
+    let mut said: Vec<(String, Vec<String>)> = Vec::new();
+    for room in rooms {
+        let text = room.message.replacen(&format!("pool {}", room.pool), POOL, 1);
+        match said.iter_mut().find(|(same, _)| *same == text) {
+            Some((_, pools)) => pools.push(room.pool.clone()),
+            None => said.push((text, vec![room.pool.clone()])),
+        }
+    }
+    let sentence = |(text, pools): (String, Vec<String>)| match (text.contains(POOL), pools.len()) {
+        (true, 1) => text.replacen(POOL, &format!("pool {}", pools[0]), 1),
+        (true, _) => text.replacen(&format!("{POOL} is "), &format!("{POOL} are "), 1).replacen(
+            POOL,
+            &format!("pools {}", list(&pools)),
+            1,
+        ),
+        (false, _) => format!("{}: {text}", list(&pools)),
+    };
+    said.into_iter().map(sentence).collect()
+}
+
+fn put_figures(page: &mut Page, sheet: &Sheet<'_>) {
+    let plan = sheet.plan;
     let known = plan.today.is_some();
     page.heading(if known { "Today, plan, difference" } else { "The plan in figures" });
     let mut columns = Columns::new(&[
@@ -38,7 +64,7 @@ fn put_figures(page: &mut Page, plan: &Plan) {
         ("plan", Kind::Number),
         ("difference", Kind::Number),
     ]);
-    let (today, planned) = (&plan.summary.today, &plan.summary.plan);
+    let (today, planned) = (sheet.today(), &plan.summary.plan);
     let rows = [
         ("GPUs held by pods", today.gpus_held, planned.gpus_held),
         ("nodes held by pods", today.nodes_held, planned.nodes_held),
@@ -67,6 +93,11 @@ fn put_figures(page: &mut Page, plan: &Plan) {
         ]);
     }
     columns.put(page);
+    let aside = sheet.left_aside().iter().map(|n| n.name.clone()).collect::<Vec<_>>();
+    if !aside.is_empty() {
+        let text = format!("Not counted, since not to be planned with: {}.", list(&aside));
+        page.paragraph(&Line::default(), &text, Style::Faint);
+    }
     match (&plan.cost, &plan.cost_reason) {
         (Some(cost), _) => {
             let date = cost.as_of.as_ref().map(|d| format!(", as of {d}")).unwrap_or_default();
@@ -90,7 +121,7 @@ fn put_alternatives(page: &mut Page, plan: &Plan, cost: &Cost) {
     let all = &cost.alternatives;
     let planned = Alternative {
         gpus: plan.summary.plan.gpus_held,
-        nodes: plan.summary.plan.nodes_held,
+        nodes: plan.summary.plan.nodes,
         hourly_micros: Some(cost.hourly_micros),
     };
     let rows = [
@@ -110,6 +141,10 @@ fn put_alternatives(page: &mut Page, plan: &Plan, cost: &Cost) {
         ]);
     }
     columns.put(page);
+    if plan.summary.plan.nodes > plan.summary.plan.nodes_held {
+        let text = "Nodes and money of the plan are with headroom, those of the other ways without.";
+        page.paragraph(&Line::default(), text, Style::Faint);
+    }
 }
 
 fn put_proof(page: &mut Page, plan: &Plan) {

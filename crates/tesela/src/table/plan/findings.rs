@@ -61,7 +61,7 @@ fn put_kind(page: &mut Page, kind: &[&Finding]) -> usize {
             kind.iter().skip(1).take(NAMED).map(|f| f.subject.as_str()).collect::<Vec<_>>().join(", ");
         let rest = (kind.len() - 1).saturating_sub(NAMED);
         let rest = if rest > 0 { format!(" and {} more", count(rest as u64)) } else { String::new() };
-        let text = format!("The same of {}: {others}{rest}.", many((kind.len() - 1) as u64, "other"));
+        let text = format!("Likewise {}: {others}{rest}.", many((kind.len() - 1) as u64, "other"));
         page.paragraph(&indent, &text, Style::Faint);
     }
     let mut fix = indent;

@@ -10,7 +10,7 @@ use super::today::{faces, holdings, units};
 use super::{Sheet, left_out};
 use crate::table::text::{Line, Page, Style, shorten, width};
 use crate::table::tile::{Face, Piece, row, rows as tiles};
-use crate::table::words::count;
+use crate::table::words::{count, many};
 
 /// Nodes that look alike today and under the plan.
 struct Row {
@@ -197,6 +197,14 @@ fn plan_lines(r: &Row, limit: usize) -> Vec<Line> {
     lines
 }
 
+/// A tile in figures, and what it says.
+fn in_figures(face: &Face) -> String {
+    let Face::Shared { mps, replicas, held } = face else { return String::new() };
+    let how = if *mps { "shared by" } else { "taken in turns by" };
+    let through = if *mps { " through MPS" } else { "" };
+    format!("{} {how} {replicas}{through}, {} held", face.tile().text(), many(*held, "share"))
+}
+
 /// What the signs on these rows mean; signs that are not there are not told.
 fn put_legend(page: &mut Page, rows: &[&Row]) {
     let faces = rows.iter().flat_map(|r| r.today.iter().chain(&r.plan).flatten()).collect::<Vec<_>>();
@@ -211,14 +219,18 @@ fn put_legend(page: &mut Page, rows: &[&Row]) {
     };
     sign(faces.iter().any(|f| matches!(f, Face::Whole { held: true })), "████████ whole GPU, held");
     sign(faces.iter().any(|f| matches!(f, Face::Whole { held: false })), "········ whole GPU, free");
-    sign(
-        faces.iter().any(|f| matches!(f, Face::Shared { mps: false, .. })),
-        "÷4 ■■□□ taken in turns by 4, 2 shares held",
-    );
-    sign(
-        faces.iter().any(|f| matches!(f, Face::Shared { mps: true, .. })),
-        "M4 ■■□□ shared by 4 through MPS, 2 shares held",
-    );
+    for of_mps in [false, true] {
+        let of_kind = |f: &&&Face| matches!(f, Face::Shared { mps, .. } if *mps == of_mps);
+        let drawn = if of_mps {
+            "M4 ■■□□ shared by 4 through MPS, 2 shares held"
+        } else {
+            "÷4 ■■□□ taken in turns by 4, 2 shares held"
+        };
+        sign(faces.iter().filter(of_kind).any(|f| !f.in_figures()), drawn);
+        // Too many to draw: one that is on the page is read aloud.
+        let figures = faces.iter().filter(of_kind).find(|f| f.in_figures());
+        sign(figures.is_some(), &figures.map(|f| in_figures(f)).unwrap_or_default());
+    }
     sign(pieces().any(|p| p.held), "2━ MIG instance of 2 slices, held");
     sign(pieces().any(|p| p.held && p.shared), "2÷ the same, in turns");
     sign(pieces().any(|p| !p.held), "┆╌ MIG instance, free");

@@ -1,7 +1,10 @@
 //! The first lines: what is true today, what the plan gives, what it costs, what is not known.
 
-use tesela_model::fleet::Mode;
-use tesela_model::plan::{Figures, Plan, PlanStatus};
+use std::collections::BTreeMap;
+
+use tesela_model::fleet::{Mode, Node};
+use tesela_model::plan::{Cost, Figures, Plan, PlanStatus};
+use tesela_model::quantity::Micros;
 
 use super::Sheet;
 use crate::table::text::{Line, Page, Style};
@@ -10,13 +13,16 @@ use crate::table::words::{count, is, list, many, money};
 /// Columns of the words at the left.
 const LEFT: usize = 9;
 
+/// Names shown where many follow each other.
+const NAMED: usize = 3;
+
 pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     let plan = sheet.plan;
     if plan.today.is_some() {
-        say(page, "Today", Style::Strong, &today(plan));
+        say(page, "Today", Style::Strong, &today(sheet));
     }
     let style = if plan.status == PlanStatus::Partial { Style::Warn } else { Style::Strong };
-    say(page, "Plan", style, &planned(plan));
+    say(page, "Plan", style, &planned(sheet));
     say(page, "Cost", Style::Strong, &cost(sheet));
     if plan.summary.unknown_pods > 0 {
         say(page, "Unknown", Style::Warn, &unknown(plan));
@@ -29,9 +35,9 @@ fn say(page: &mut Page, word: &str, style: Style, text: &str) {
     page.paragraph(&first, text, Style::Plain);
 }
 
-fn today(plan: &Plan) -> String {
-    let Figures { gpus, gpus_held, pods_served, pods_waiting, .. } = plan.summary.today;
-    let nodes = plan.today.as_ref().map_or(0, |t| t.nodes);
+fn today(sheet: &Sheet<'_>) -> String {
+    let plan = sheet.plan;
+    let Figures { gpus, gpus_held, nodes, pods_served, pods_waiting, .. } = sheet.today();
     let modes = plan.today.iter().flat_map(|t| &t.gpus_by_mode);
     let modes = modes.map(|(mode, n)| format!("{} {}", count(*n), offered(*mode))).collect::<Vec<_>>();
     let mut text = format!("{} on {}", many(gpus, "GPU"), many(nodes, "node"));
@@ -57,7 +63,27 @@ fn today(plan: &Plan) -> String {
         text.push_str(&format!("; {} {verb}", many(pods_waiting, "pod")));
     }
     text.push('.');
+    text.push_str(&left_aside(&sheet.left_aside()));
     text
+}
+
+/// Nodes that cannot be planned with, by reason: ` 1 more node (a100-6) cannot be planned with: MIG is INVALID.`
+fn left_aside(nodes: &[&Node]) -> String {
+    let mut reasons = BTreeMap::<&str, Vec<&str>>::new();
+    for node in nodes {
+        reasons.entry(node.unusable.as_deref().unwrap_or_default()).or_default().push(&node.name);
+    }
+    let told = reasons.iter().map(|(reason, names)| {
+        let number = names.len() as u64;
+        let more = names.len().saturating_sub(NAMED);
+        let mut names = names.iter().take(NAMED).map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        if more > 0 {
+            names.push(format!("{} more", count(more as u64)));
+        }
+        let reason = reason.trim_end_matches('.');
+        format!(" {} ({}) cannot be planned with: {reason}.", many(number, "more node"), list(&names))
+    });
+    told.collect()
 }
 
 fn offered(mode: Mode) -> &'static str {
@@ -69,7 +95,8 @@ fn offered(mode: Mode) -> &'static str {
     }
 }
 
-fn planned(plan: &Plan) -> String {
+fn planned(sheet: &Sheet<'_>) -> String {
+    let plan = sheet.plan;
     let summary = &plan.summary;
     let Figures { gpus_held, nodes_held, pods_served, .. } = summary.plan;
     let mut text = format!(
@@ -82,8 +109,10 @@ fn planned(plan: &Plan) -> String {
     if spare > 0 {
         text.push_str(&format!(", {} kept as headroom", many(spare, "more node")));
     }
-    if !summary.nodes_free.is_empty() {
-        let free = summary.nodes_free.len() as u64;
+    let aside = sheet.left_aside();
+    let free = summary.nodes_free.iter().filter(|name| aside.iter().all(|n| n.name != **name)).count();
+    if free > 0 {
+        let free = free as u64;
         let verb = if free == 1 { "comes" } else { "come" };
         text.push_str(&format!("; {} {verb} free", many(free, "node")));
     }
@@ -123,28 +152,50 @@ fn cost(sheet: &Sheet<'_>) -> String {
         return format!("not known: {}.{products}", reason.trim_end_matches('.'));
     };
     let currency = &cost.currency;
-    let now = format!("{} an hour under the plan", money(cost.hourly_micros, currency));
-    let Some(today) = plan.today.as_ref().and_then(|t| t.hourly_micros) else {
-        return format!("{now}.");
+    let text = match plan.today.as_ref().and_then(|t| t.hourly_micros) {
+        None => format!("{} an hour under the plan.", money(cost.hourly_micros, currency)),
+        Some(today) => beside_today(today, cost),
     };
+    format!("{text}{}{}", headroom(plan), all_whole(cost))
+}
+
+/// What the plan costs beside what is paid today.
+fn beside_today(today: Micros, cost: &Cost) -> String {
     let saved = today.0.saturating_sub(cost.hourly_micros.0);
+    let now = money(cost.hourly_micros, &cost.currency);
     if saved == 0 {
-        let also = if plan.summary.plan.nodes > plan.summary.plan.nodes_held {
-            "; headroom is paid too"
-        } else {
-            ""
-        };
-        return format!("{} an hour, today and under the plan{also}.", money(today, currency));
+        return format!("{now} an hour, the same as today.");
     }
-    let percent = percent(saved.unsigned_abs(), today.0.unsigned_abs());
+    let percent = match percent(saved.unsigned_abs(), today.0.unsigned_abs()) {
+        0 => "less than 1".to_owned(),
+        percent => percent.to_string(),
+    };
     let less = if saved >= 0 { "less" } else { "more" };
     // 730 hours are a twelfth of a year, as the clouds count a month.
-    let month = tesela_model::quantity::Micros(saved.saturating_abs().saturating_mul(730));
+    let month = Micros(saved.saturating_abs().saturating_mul(730));
     format!(
-        "{} an hour today, {now}: {percent} % {less}, {} a month of 730 hours.",
-        money(today, currency),
-        money(month, currency),
+        "{} an hour today, {now} an hour under the plan: {percent} % {less}, {} a month of 730 hours.",
+        money(today, &cost.currency),
+        money(month, &cost.currency),
     )
+}
+
+fn headroom(plan: &Plan) -> String {
+    let figures = &plan.summary.plan;
+    match figures.nodes.saturating_sub(figures.nodes_held) {
+        0 => String::new(),
+        1 => " The node kept as headroom is paid too.".to_owned(),
+        n => format!(" The {} kept as headroom are paid too.", many(n, "node")),
+    }
+}
+
+/// What whole GPUs for everybody would cost, the way of sharing that needs no decision.
+fn all_whole(cost: &Cost) -> String {
+    let whole = cost.alternatives.all_exclusive.and_then(|a| Some((a.gpus, a.hourly_micros?)));
+    whole.map_or_else(String::new, |(gpus, hourly)| {
+        let price = money(hourly, &cost.currency);
+        format!(" Whole GPUs for everything would be {}, at {price} an hour.", many(gpus, "GPU"))
+    })
 }
 
 /// A share in whole percent, rounded to the nearest.
@@ -155,14 +206,20 @@ fn percent(part: u64, whole: u64) -> u64 {
 
 fn unknown(plan: &Plan) -> String {
     let summary = &plan.summary;
-    let (say, request, need, keep, have) = match summary.unknown_pods {
-        1 => ("says", "it requests", "it needs", "keeps", "it has"),
-        _ => ("say", "they request", "they need", "keep", "they have"),
+    let (ask, need, keep) = match summary.unknown_pods {
+        1 => ("asks for one nvidia.com/gpu", "it needs", "it keeps what it has"),
+        _ => ("ask for one nvidia.com/gpu each", "they need", "they keep what they have"),
+    };
+    let whole = match (summary.unknown_pods, summary.unknown_gpus) {
+        (_, 0) => String::new(),
+        (1, _) => ": a whole GPU".to_owned(),
+        (all, whole) if all == whole => ": a whole GPU each".to_owned(),
+        (_, 1) => "; 1 of them has a whole GPU".to_owned(),
+        (_, whole) => format!("; {} of them have a whole GPU", count(whole)),
     };
     format!(
-        "{} on {} {say} only what {request}, not what {need}, and so {keep} what {have}. Write down what {need} to see \
-         what can be saved: the way is below, under `What this rests on`.",
+        "{} {ask} and nobody says what {need}, so {keep}{whole}. Write down what {need} to see what can be saved: the \
+         way is below, under `What this rests on`.",
         many(summary.unknown_pods, "pod"),
-        many(summary.unknown_gpus, "GPU"),
     )
 }

@@ -9,7 +9,7 @@ use tesela_model::resource::PREFIX;
 use super::{Sheet, left_out};
 use crate::table::columns::{Columns, Kind};
 use crate::table::text::{Line, Page, Style};
-use crate::table::words::{count, many};
+use crate::table::words::{count, many, shell};
 
 /// Names shown where many follow each other in one cell.
 const NAMED: usize = 3;
@@ -165,26 +165,55 @@ pub(super) fn put_assumptions(page: &mut Page, sheet: &Sheet<'_>) {
     put_way_to_say(page, sheet);
 }
 
-/// How to say what is not known.
+/// How to say what is not known. A Demand that stands later wins, so the observed one goes first.
 fn put_way_to_say(page: &mut Page, sheet: &Sheet<'_>) {
-    let inputs =
-        sheet.inputs.iter().map(|i| if i == "-" { "cluster.json" } else { i }).collect::<Vec<_>>().join(" ");
+    let piped = sheet.inputs.iter().any(|i| i == "-");
+    let saved = free_name("cluster", "json", &sheet.inputs);
+    let mut words = vec!["tesela".to_owned(), "plan".to_owned()];
+    words.extend(sheet.inputs.iter().map(|i| if i == "-" { saved.clone() } else { i.clone() }));
+    words.extend(sheet.options.iter().cloned());
+    let mut with_first = |file: &str| {
+        words.insert(2, file.to_owned());
+        let line = command(&words);
+        words.remove(2);
+        line
+    };
+    page.gap();
     if let Some(file) = &sheet.demand_file {
-        page.gap();
         page.say(&format!(
             "{file} says what was observed, each value with its origin. Write what the workloads need into it (GPU \
              memory, duty, isolation), then:"
         ));
-        page.line(Line::styled(Style::Strong, format!("  tesela plan {inputs} {file}")));
+        page.line(with_first(file));
     } else if sheet.plan.summary.unknown_pods > 0 {
-        page.gap();
+        let file = free_name("observed", "yaml", &sheet.inputs);
+        let again = with_first(&file);
         page.say("To say what pods need: write the demand as observed, put in what is known, plan again.");
-        if sheet.inputs.iter().any(|i| i == "-") {
-            page.line(Line::styled(Style::Strong, "  kubectl get nodes,pods -A -o json > cluster.json"));
+        if piped {
+            let get = format!("kubectl get nodes,pods -A -o json > {saved}");
+            page.line(Line::styled(Style::Strong, format!("  {get}")));
         }
-        page.line(Line::styled(Style::Strong, format!("  tesela plan {inputs} --write-demand demand.yaml")));
-        page.line(Line::styled(Style::Strong, format!("  tesela plan {inputs} demand.yaml")));
+        words.extend(["--write-demand".to_owned(), file]);
+        page.line(command(&words));
+        page.line(again);
     }
+}
+
+/// A command that can be copied, on a line of its own.
+fn command(words: &[String]) -> Line {
+    let words = words.iter().map(|w| shell(w)).collect::<Vec<_>>();
+    Line::styled(Style::Strong, format!("  {}", words.join(" ")))
+}
+
+/// A file name that is not taken: `observed.yaml`, else `observed-2.yaml` and so on.
+fn free_name(stem: &str, end: &str, taken: &[String]) -> String {
+    let mut name = format!("{stem}.{end}");
+    let mut number = 1;
+    while taken.contains(&name) {
+        number += 1;
+        name = format!("{stem}-{number}.{end}");
+    }
+    name
 }
 
 fn named(names: &[&str]) -> String {
@@ -192,5 +221,24 @@ fn named(names: &[&str]) -> String {
     match names.len().saturating_sub(NAMED) {
         0 => shown,
         more => format!("{shown} and {} more", count(more as u64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_not_taken_twice() {
+        let taken = ["observed.yaml", "observed-2.yaml"].map(str::to_owned);
+        assert_eq!(free_name("observed", "yaml", &[]), "observed.yaml");
+        assert_eq!(free_name("observed", "yaml", &taken), "observed-3.yaml");
+    }
+
+    #[test]
+    fn a_command_can_be_copied() {
+        let words = ["tesela", "plan", "my cluster.json", "--tenant-label", "example.com/team"];
+        let words = words.map(str::to_owned);
+        assert_eq!(command(&words).text(), "  tesela plan 'my cluster.json' --tenant-label example.com/team");
     }
 }

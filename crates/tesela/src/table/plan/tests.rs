@@ -330,16 +330,26 @@ fn plan() -> Plan {
 }
 
 fn drawn(width: usize, findings: usize) -> String {
-    let (plan, fleet, demand) = (plan(), fleet(), demand());
+    page(&plan(), &fleet(), width, findings)
+}
+
+/// A plan on a page so wide that no sentence breaks.
+fn unbroken(plan: &Plan, fleet: &Fleet) -> String {
+    page(plan, fleet, 1000, 8)
+}
+
+fn page(plan: &Plan, fleet: &Fleet, width: usize, findings: usize) -> String {
+    let demand = demand();
     let sheet = Sheet {
-        plan: &plan,
-        fleet: &fleet,
+        plan,
+        fleet,
         demand: &demand,
         products: ProductTable::builtin(),
         findings,
         rows: 30,
         demand_file: None,
         inputs: vec!["-".into()],
+        options: Vec::new(),
     };
     let mut page = Page::new(width);
     put(&mut page, &sheet);
@@ -364,4 +374,81 @@ fn every_workload_of_the_plan_is_on_the_page() {
     let text = drawn(80, 8);
     let names = assignments().into_iter().map(|a| a.workload).collect::<BTreeSet<_>>();
     assert!(names.iter().all(|n| text.contains(&format!("chat/{n}"))));
+}
+
+#[test]
+fn shares_too_many_to_draw_are_explained() {
+    let mut plan = plan();
+    plan.nodes[1].gpus[1].replicas = Some(16);
+    let text = unbroken(&plan, &fleet());
+    assert!(text.contains("÷16    3 taken in turns by 16, 3 shares held"), "{text}");
+    // Today's four can be drawn.
+    assert!(text.contains("÷4 ■■□□ taken in turns by 4, 2 shares held"), "{text}");
+}
+
+#[test]
+fn several_instances_are_told_with_their_number() {
+    let mut plan = plan();
+    plan.assignments[0].gpus = 2;
+    let text = unbroken(&plan, &fleet());
+    assert!(text.contains("2 × 3g.40gb"), "{text}");
+}
+
+#[test]
+fn nodes_that_cannot_be_planned_with_are_no_gain() {
+    let mut fleet = fleet();
+    let broken =
+        Node { unusable: Some("MIG is half done".into()), ..node("gpu-x", vec![Offer::Exclusive; 4]) };
+    fleet.nodes.push(broken);
+    let mut plan = plan();
+    plan.summary.today.nodes = 3;
+    plan.summary.today.gpus = 10;
+    plan.summary.nodes_free = vec!["gpu-x".into()];
+    let text = unbroken(&plan, &fleet);
+    assert!(text.contains("Today    6 GPUs on 2 nodes"), "{text}");
+    assert!(text.contains("1 more node (gpu-x) cannot be planned with: MIG is half done."), "{text}");
+    assert!(!text.contains("comes free"), "{text}");
+    let figures = |name: &str| {
+        let line = text.lines().find(|l| l.starts_with(name));
+        line.unwrap_or_default().trim_start_matches(name).split_whitespace().collect::<Vec<_>>()
+    };
+    assert_eq!(figures("nodes kept, with headroom"), ["2", "2", "0"]);
+    assert_eq!(figures("GPUs of the nodes kept"), ["6", "6", "0"]);
+    assert!(text.contains("Not counted, since not to be planned with: gpu-x."), "{text}");
+}
+
+#[test]
+fn no_gain_in_money_is_called_the_same() {
+    let mut plan = plan();
+    let cost = plan.cost.as_mut().unwrap();
+    cost.hourly_micros = Micros(15_000_000);
+    plan.summary.plan.nodes += 1;
+    let text = unbroken(&plan, &fleet());
+    let said = "15.00 EUR an hour, the same as today. The node kept as headroom is paid too. Whole GPUs for everything \
+                would be 7 GPUs, at 17.50 EUR an hour.";
+    assert!(text.contains(said), "{text}");
+    let cost = plan.cost.as_mut().unwrap();
+    cost.hourly_micros = Micros(14_990_000);
+    let text = unbroken(&plan, &fleet());
+    assert!(text.contains("less than 1 % less"), "{text}");
+}
+
+#[test]
+fn pools_with_the_same_words_are_told_together() {
+    let mut plan = plan();
+    let room =
+        |pool: &str, message: String| Headroom { pool: pool.into(), message, ..plan.headroom[0].clone() };
+    let without = |pool: &str| room(pool, format!("no free node could stand in for a node of pool {pool}"));
+    let rooms = vec![
+        without("mig-a"),
+        room("mig-b", "gpu-c stays free and can stand in for any node of pool mig-b".into()),
+        without("mig-a-team"),
+    ];
+    plan.headroom = rooms;
+    let text = unbroken(&plan, &fleet());
+    assert!(
+        text.contains("- no free node could stand in for a node of pools mig-a and mig-a-team\n"),
+        "{text}"
+    );
+    assert!(text.contains("- gpu-c stays free and can stand in for any node of pool mig-b\n"), "{text}");
 }

@@ -9,7 +9,7 @@ use tesela_model::resource::{GpuResource, PREFIX};
 use super::{Sheet, left_out};
 use crate::table::columns::{Columns, Kind};
 use crate::table::text::{Line, Page, Style};
-use crate::table::words::count;
+use crate::table::words::{count, many};
 
 /// Assignments of one workload that differ in the node alone.
 struct Group<'a> {
@@ -94,13 +94,14 @@ fn way(a: &Assignment) -> String {
     match (a.mode, a.replicas, &a.profile) {
         (Mode::Exclusive, _, _) if a.gpus == 1 => "whole GPU".to_owned(),
         (Mode::Exclusive, _, _) => format!("{} whole GPUs", a.gpus),
+        (Mode::Mig, None, Some(profile)) if a.gpus > 1 => format!("{} × {profile}", a.gpus),
         (Mode::Mig, None, Some(profile)) => profile.to_string(),
         (Mode::Mig, Some(replicas), Some(profile)) => format!("{} of {replicas} turns on {profile}", a.gpus),
-        (Mode::Mig, _, None) => "MIG instance".to_owned(),
+        (Mode::Mig, _, None) => many(a.gpus, "MIG instance"),
         (Mode::TimeSliced, Some(replicas), _) => format!("{} of {replicas} time slices", a.gpus),
-        (Mode::TimeSliced, None, _) => "time slice".to_owned(),
+        (Mode::TimeSliced, None, _) => many(a.gpus, "time slice"),
         (Mode::Mps, Some(replicas), _) => format!("{} of {replicas} MPS clients", a.gpus),
-        (Mode::Mps, None, _) => "MPS client".to_owned(),
+        (Mode::Mps, None, _) => many(a.gpus, "MPS client"),
     }
 }
 
