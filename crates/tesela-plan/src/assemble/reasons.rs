@@ -23,8 +23,13 @@ pub(super) fn reason(
     let kind = outcome.world.kinds.iter().find(|k| k.name == seat.product);
     let why = &decision.reason;
     let wanted = decision.shapes.first();
+    let workload = &input.demand.workloads[seat.workload];
+    let as_asked = workload.request.as_ref() == Some(&seat.resource) && workload.gpus == seat.devices;
+    if taken.staying > 0 && wanted == Some(&Shape::AsRequested) && !as_asked {
+        let held = format!("{} × {}", seat.devices, seat.resource);
+        return format!("holds {held}, which is not what its other pods ask for; its need is not known, so it keeps that");
+    }
     if taken.staying > 0 && !is_as_decided(wanted, seat) {
-        let workload = &input.demand.workloads[seat.workload];
         let stay = if workload.movable {
             "it stays where it runs, since moving it would save no GPU or node"
         } else {

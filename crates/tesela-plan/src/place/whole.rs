@@ -36,7 +36,9 @@ impl<'a> Placer<'_, 'a> {
         let gpus = self.workload(w).gpus as usize;
         let mut keyed = Vec::new();
         for &node in self.candidates(w, only).iter() {
-            let free = self.free_whole(w, node, as_offered);
+            // Most nodes of a busy fleet have nothing idle, and looking closer at each of them adds up.
+            let idle = self.world.nodes[node].gpus.iter().filter(|g| !g.used()).count();
+            let free = if idle < gpus { Vec::new() } else { self.free_whole(w, node, as_offered) };
             if free.len() >= gpus {
                 keyed.push((self.whole_rank(node, &free, gpus), node));
             }
