@@ -309,7 +309,7 @@ fn summary(
         nodes_free: nodes
             .iter()
             .zip(&outcome.world.nodes)
-            .filter(|(_, state)| !state.gpus.is_empty())
+            .filter(|(_, state)| !state.gpus.is_empty() && state.may_be_planned())
             .filter_map(|(n, _)| n.name.clone())
             .filter(|n| !names.contains(&n.as_str()))
             .collect(),

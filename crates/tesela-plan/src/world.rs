@@ -174,6 +174,11 @@ impl NodeState<'_> {
         self.gpus.iter().any(GpuState::used)
     }
 
+    /// Whether what its GPUs are is known well enough to plan with them.
+    pub(crate) fn may_be_planned(&self) -> bool {
+        !matches!(self.source, Source::Exists(node) if node.unusable.is_some())
+    }
+
     /// Whether the GPU Operator's MIG manager, where it keeps the node, would restart a pod that stays if MIG were
     /// switched on one GPU: it destroys the instances of every GPU first, and where the product needs a reset it
     /// resets all GPUs of the node (NVIDIA/mig-parted, mode step of apply). Tesela's agent touches that GPU only.

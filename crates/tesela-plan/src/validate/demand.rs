@@ -63,7 +63,8 @@ fn accounted(facts: &Facts<'_>, faults: &mut Faults) {
 fn keys(facts: &Facts<'_>, faults: &mut Faults) {
     let mut seen = BTreeSet::new();
     for a in &facts.plan.assignments {
-        let key = (&a.namespace, &a.kind, &a.workload, &a.node, a.mode, &a.resource, &a.profile, &a.product);
+        let way = (a.mode, &a.resource, &a.profile, &a.product, a.gpus);
+        let key = (&a.namespace, &a.kind, &a.workload, &a.node, way);
         if !seen.insert(key) {
             let message = format!("has two entries for {} and {}", node_name(a.node.as_deref()), a.resource);
             faults.add(Rule::DuplicateAssignment, subject(a), message);
