@@ -36,9 +36,9 @@ pub use self::demand::{
     DEFAULT_KIND, DemandDocument, TenantEdit, WorkloadEdit, merge, merge_all, write_demand,
 };
 pub use self::envelope::DocumentKind;
+use self::envelope::Envelope;
 pub use self::fleet::{DEFAULT_HEADROOM_NODES, FleetDocument, merge_fleet};
 pub use self::price_book::{COMMAND_LINE, join_price_books, parse_price_flag};
-use self::envelope::Envelope;
 use crate::de::{self, Options, Place};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::sniff::{Kind, sniff};
@@ -82,7 +82,11 @@ impl Document {
 /// Everything found wrong. Beside the rules of [`crate::tree`] and [`crate::de`]: `not-a-document`,
 /// `kubectl-output`, `contradiction`, `duplicate-name`, `invalid-name`, `missing-unit`, `unknown-unit`,
 /// `unknown-product`, `unknown-profile`, `impossible-layout`.
-pub fn read_document(name: &str, bytes: &[u8], products: &ProductTable) -> Result<Vec<Document>, Diagnostics> {
+pub fn read_document(
+    name: &str,
+    bytes: &[u8],
+    products: &ProductTable,
+) -> Result<Vec<Document>, Diagnostics> {
     kubectl(name, bytes)?;
     let trees = tree::read_documents(name, bytes)?;
     let mut found = Diagnostics::default();
@@ -121,9 +125,7 @@ fn read_one(
     products: &ProductTable,
 ) -> Result<Document, Diagnostics> {
     match kind {
-        DocumentKind::Fleet => {
-            fleet::read(name, &spec(tree, places::FLEET)?, products).map(Document::Fleet)
-        }
+        DocumentKind::Fleet => fleet::read(name, &spec(tree, places::FLEET)?, products).map(Document::Fleet),
         DocumentKind::Demand => {
             demand::read(name, &spec(tree, places::DEMAND)?, products).map(Document::Demand)
         }
@@ -133,7 +135,9 @@ fn read_one(
         DocumentKind::ProductTable => {
             product_table::read(name, &spec(tree, places::PRODUCT_TABLE)?).map(Document::ProductTable)
         }
-        DocumentKind::Plan => de::from_tree(tree, Options::default()).map(|plan| Document::Plan(Box::new(plan))),
+        DocumentKind::Plan => {
+            de::from_tree(tree, Options::default()).map(|plan| Document::Plan(Box::new(plan)))
+        }
     }
 }
 
@@ -155,12 +159,14 @@ fn keep<T>(found: &mut Diagnostics, read: Result<T, Diagnostics>) -> Option<T> {
 /// What people pipe in by mistake instead of JSON or a document.
 fn kubectl(name: &str, bytes: &[u8]) -> Result<(), Diagnostics> {
     let (message, fix) = match sniff(bytes) {
-        Kind::KubectlTable => {
-            ("this is the table that `kubectl get` prints", "add `-o json`: kubectl get nodes,pods -A -o json")
-        }
-        Kind::KubectlMessage => {
-            ("this is a message of kubectl, not its JSON", "run the kubectl command alone and see why it failed")
-        }
+        Kind::KubectlTable => (
+            "this is the table that `kubectl get` prints",
+            "add `-o json`: kubectl get nodes,pods -A -o json",
+        ),
+        Kind::KubectlMessage => (
+            "this is a message of kubectl, not its JSON",
+            "run the kubectl command alone and see why it failed",
+        ),
         _ => return Ok(()),
     };
     Err(Diagnostic::error(name, "kubectl-output", message).fix(fix).into())

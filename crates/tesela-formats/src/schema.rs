@@ -40,7 +40,10 @@ pub fn file_name(kind: DocumentKind) -> String {
 fn enveloped<S: JsonSchema>() -> Value {
     let mut schema = Value::from(schema_for!(Envelope<S>));
     // What is told of the content is what is told of the document.
-    let spec = schema.pointer("/properties/spec/$ref").and_then(Value::as_str).map(|r| r.trim_start_matches('#').to_owned());
+    let spec = schema
+        .pointer("/properties/spec/$ref")
+        .and_then(Value::as_str)
+        .map(|r| r.trim_start_matches('#').to_owned());
     let described = spec.and_then(|pointer| schema.pointer(&pointer)?.get("description").cloned());
     if let (Some(described), Some(object)) = (described, schema.as_object_mut()) {
         object.insert("description".to_owned(), described);
@@ -91,7 +94,10 @@ mod tests {
 
     #[test]
     fn files_are_named_by_kind() {
-        assert_eq!(DocumentKind::ALL.map(file_name).concat(), "fleet.schema.jsondemand.schema.jsonprice-book.schema.jsonproduct-table.schema.jsonplan.schema.json");
+        assert_eq!(
+            DocumentKind::ALL.map(file_name).concat(),
+            "fleet.schema.jsondemand.schema.jsonprice-book.schema.jsonproduct-table.schema.jsonplan.schema.json"
+        );
     }
 
     #[test]
@@ -108,7 +114,9 @@ mod tests {
                             }
                         }
                     }
-                    object.iter().for_each(|(key, inner)| undescribed(inner, &format!("{path}/{key}"), found));
+                    object
+                        .iter()
+                        .for_each(|(key, inner)| undescribed(inner, &format!("{path}/{key}"), found));
                 }
                 Value::Array(items) => items.iter().for_each(|inner| undescribed(inner, path, found)),
                 _ => {}

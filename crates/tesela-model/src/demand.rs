@@ -260,10 +260,7 @@ impl LabelRule {
         let listed = |v: &str| self.values.iter().any(|x| x == v);
         let compare = |f: fn(&i64, &i64) -> bool| {
             let number = |text: &str| text.parse::<i64>().ok();
-            match (
-                found.and_then(number),
-                self.values.first().and_then(|v| number(v)),
-            ) {
+            match (found.and_then(number), self.values.first().and_then(|v| number(v))) {
                 (Some(a), Some(b)) => f(&a, &b),
                 _ => false,
             }

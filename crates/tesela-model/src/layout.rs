@@ -120,20 +120,11 @@ impl Layout {
         for (name, start) in instances {
             let profile = product.profile(name.as_str())?;
             let placement = placement(product, &profile.name, &profile.placements, start)?;
-            placed.push((
-                Instance {
-                    profile: profile.name.clone(),
-                    start,
-                    size: placement.size,
-                },
-                profile,
-            ));
+            placed.push((Instance { profile: profile.name.clone(), start, size: placement.size }, profile));
         }
         placed.sort_by(|(a, _), (b, _)| (a.start, &a.profile).cmp(&(b.start, &b.profile)));
         for (index, (second, _)) in placed.iter().enumerate() {
-            let clash = placed[..index]
-                .iter()
-                .find(|(first, _)| first.start + first.size > second.start);
+            let clash = placed[..index].iter().find(|(first, _)| first.start + first.size > second.start);
             if let Some((first, _)) = clash {
                 let (first, second, unit) = (first.clone(), second.clone(), second.start);
                 return Err(LayoutError::Overlap { first, second, unit });
@@ -142,41 +133,22 @@ impl Layout {
         let taken = placed.iter().map(|(_, p)| p.compute_slices).sum();
         if taken > product.compute_slices {
             let (product, available) = (product.id.clone(), product.compute_slices);
-            return Err(LayoutError::ComputeSlices {
-                product,
-                taken,
-                available,
-            });
+            return Err(LayoutError::ComputeSlices { product, taken, available });
         }
         let caps = product.engine_caps().values();
         for (index, engine) in Engines::NAMES.into_iter().enumerate() {
             let taken = placed.iter().filter_map(|(_, p)| p.engines.values()[index]).sum();
             if let Some(available) = caps[index].filter(|cap| taken > *cap) {
-                return Err(LayoutError::Engine {
-                    product: product.id.clone(),
-                    engine,
-                    taken,
-                    available,
-                });
+                return Err(LayoutError::Engine { product: product.id.clone(), engine, taken, available });
             }
         }
-        let layout = Self {
-            product: product.id.clone(),
-            instances: placed.iter().map(|(i, _)| i.clone()).collect(),
-        };
+        let layout =
+            Self { product: product.id.clone(), instances: placed.iter().map(|(i, _)| i.clone()).collect() };
         for (name, count) in layout.geometry().counts() {
-            let max = placed
-                .iter()
-                .find(|(i, _)| i.profile == *name)
-                .and_then(|(_, p)| p.max_instances);
+            let max = placed.iter().find(|(i, _)| i.profile == *name).and_then(|(_, p)| p.max_instances);
             if let Some(max) = max.filter(|max| count > *max) {
                 let (product, profile) = (product.id.clone(), name.clone());
-                return Err(LayoutError::MaxInstances {
-                    product,
-                    profile,
-                    count,
-                    max,
-                });
+                return Err(LayoutError::MaxInstances { product, profile, count, max });
             }
         }
         Ok(layout)
@@ -184,10 +156,7 @@ impl Layout {
 
     /// The layout without instances.
     pub fn empty(product: &Product) -> Self {
-        Self {
-            product: product.id.clone(),
-            instances: Vec::new(),
-        }
+        Self { product: product.id.clone(), instances: Vec::new() }
     }
 
     /// The product it was checked against.
@@ -212,21 +181,13 @@ impl Layout {
 
     /// Memory units that no instance takes. `product` is the one it was checked against.
     pub fn free_units(&self, product: &Product) -> u32 {
-        product
-            .units()
-            .saturating_sub(self.instances.iter().map(|i| i.size).sum())
+        product.units().saturating_sub(self.instances.iter().map(|i| i.size).sum())
     }
 
     /// Compute slices that no instance takes. `product` is the one it was checked against.
     pub fn free_slices(&self, product: &Product) -> u32 {
-        let slices = |i: &Instance| {
-            product
-                .profile(i.profile.as_str())
-                .map_or(0, |p| p.compute_slices)
-        };
-        product
-            .compute_slices
-            .saturating_sub(self.instances.iter().map(slices).sum())
+        let slices = |i: &Instance| product.profile(i.profile.as_str()).map_or(0, |p| p.compute_slices);
+        product.compute_slices.saturating_sub(self.instances.iter().map(slices).sum())
     }
 }
 
@@ -237,21 +198,14 @@ fn placement(
     start: u32,
 ) -> Result<Placement, LayoutError> {
     if placements.is_empty() {
-        return Err(LayoutError::NoPlacements {
-            product: product.id.clone(),
-            profile: name.clone(),
-        });
+        return Err(LayoutError::NoPlacements { product: product.id.clone(), profile: name.clone() });
     }
-    placements
-        .iter()
-        .copied()
-        .find(|p| p.start == start)
-        .ok_or_else(|| LayoutError::Start {
-            product: product.id.clone(),
-            profile: name.clone(),
-            start,
-            allowed: placements.iter().map(|p| p.start).collect(),
-        })
+    placements.iter().copied().find(|p| p.start == start).ok_or_else(|| LayoutError::Start {
+        product: product.id.clone(),
+        profile: name.clone(),
+        start,
+        allowed: placements.iter().map(|p| p.start).collect(),
+    })
 }
 
 impl fmt::Display for Layout {
@@ -300,9 +254,7 @@ impl Geometry {
 
     /// Whether the other holds at least as many of each profile.
     pub fn is_within(&self, other: &Self) -> bool {
-        self.counts
-            .iter()
-            .all(|(name, count)| other.count(name) >= *count)
+        self.counts.iter().all(|(name, count)| other.count(name) >= *count)
     }
 }
 
@@ -379,11 +331,7 @@ mod tests {
         assert!(check("a100-40gb", &seven).is_ok());
         let wide = check("a100-40gb", &[("4g.20gb", 0), ("2g.10gb", 4), ("1g.10gb", 6)]);
         assert!(wide.is_ok());
-        let mut facts = ProductTable::builtin()
-            .find("a100-40gb")
-            .unwrap()
-            .clone()
-            .into_facts();
+        let mut facts = ProductTable::builtin().find("a100-40gb").unwrap().clone().into_facts();
         facts.compute_slices = 7;
         for profile in &mut facts.profiles {
             profile.max_instances = profile.max_instances.map(|_| 1);
@@ -391,9 +339,6 @@ mod tests {
         let product = Product::new(facts).unwrap();
         let name = ProfileName::parse("1g.5gb").unwrap();
         let error = Layout::new(&product, [(name.clone(), 0), (name, 1)]).unwrap_err();
-        assert!(matches!(
-            error,
-            LayoutError::MaxInstances { count: 2, max: 1, .. }
-        ));
+        assert!(matches!(error, LayoutError::MaxInstances { count: 2, max: 1, .. }));
     }
 }

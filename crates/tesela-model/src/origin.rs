@@ -42,33 +42,21 @@ pub struct Known<T> {
 impl<T> Known<T> {
     /// A value that a person wrote.
     pub fn given(value: T) -> Self {
-        Self {
-            value,
-            origin: Origin::Given,
-        }
+        Self { value, origin: Origin::Given }
     }
 
     /// A value read from the cluster.
     pub fn measured(value: T) -> Self {
-        Self {
-            value,
-            origin: Origin::Measured,
-        }
+        Self { value, origin: Origin::Measured }
     }
 
     /// A value computed from other facts.
     pub fn estimated(value: T) -> Self {
-        Self {
-            value,
-            origin: Origin::Estimated,
-        }
+        Self { value, origin: Origin::Estimated }
     }
 
     /// A default.
     pub fn assumed(value: T) -> Self {
-        Self {
-            value,
-            origin: Origin::Assumed,
-        }
+        Self { value, origin: Origin::Assumed }
     }
 }

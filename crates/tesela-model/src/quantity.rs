@@ -50,11 +50,7 @@ pub struct MilliCpu(pub u64);
 
 impl fmt::Display for MilliCpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_multiple_of(1000) {
-            write!(f, "{}", self.0 / 1000)
-        } else {
-            write!(f, "{}m", self.0)
-        }
+        if self.0.is_multiple_of(1000) { write!(f, "{}", self.0 / 1000) } else { write!(f, "{}m", self.0) }
     }
 }
 
@@ -69,10 +65,7 @@ impl Micros {
     /// This amount `n` times; `None` beyond 64 bits.
     #[must_use]
     pub fn times(self, n: u64) -> Option<Self> {
-        i64::try_from(n)
-            .ok()
-            .and_then(|n| self.0.checked_mul(n))
-            .map(Self)
+        i64::try_from(n).ok().and_then(|n| self.0.checked_mul(n)).map(Self)
     }
 
     /// The sum of two amounts; `None` beyond 64 bits.
@@ -129,10 +122,7 @@ pub fn parse_quantity_milli(text: &str) -> Result<u64, QuantityError> {
         split_number(body).ok_or_else(|| QuantityError::Malformed(text.to_owned()))?;
     let (multiplier, divisor) = scale(rest).ok_or_else(|| {
         if rest.starts_with(|c: char| c.is_alphabetic() && c != 'e' && c != 'E') {
-            QuantityError::UnknownUnit {
-                text: text.to_owned(),
-                unit: rest.to_owned(),
-            }
+            QuantityError::UnknownUnit { text: text.to_owned(), unit: rest.to_owned() }
         } else {
             QuantityError::Malformed(text.to_owned())
         }
@@ -143,10 +133,8 @@ pub fn parse_quantity_milli(text: &str) -> Result<u64, QuantityError> {
         return Err(overflow());
     }
     let mantissa: u128 = format!("0{digits}{fraction}").parse().map_err(|_| overflow())?;
-    let numerator = mantissa
-        .checked_mul(multiplier)
-        .and_then(|n| n.checked_mul(1000))
-        .ok_or_else(overflow)?;
+    let numerator =
+        mantissa.checked_mul(multiplier).and_then(|n| n.checked_mul(1000)).ok_or_else(overflow)?;
     let denominator = 10u128
         .checked_pow(u32::try_from(fraction.len()).map_err(|_| overflow())?)
         .and_then(|d| d.checked_mul(divisor))
@@ -164,9 +152,7 @@ pub fn parse_quantity(text: &str) -> Result<u64, QuantityError> {
     if let Ok(whole) = trimmed.parse::<u64>() {
         return Ok(whole);
     }
-    let cut = trimmed
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(trimmed.len());
+    let cut = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
     if cut > 0
         && let (Ok(whole), Some((multiplier, 1))) = (trimmed[..cut].parse::<u128>(), scale(&trimmed[cut..]))
     {
@@ -179,14 +165,11 @@ pub fn parse_quantity(text: &str) -> Result<u64, QuantityError> {
 }
 
 fn split_number(text: &str) -> Option<(&str, &str, &str)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
     let (digits, fraction) = number.split_once('.').unwrap_or((number, ""));
     let number = !digits.is_empty() || !fraction.is_empty();
-    (number && !fraction.contains('.'))
-        .then_some((digits, fraction, rest))
+    (number && !fraction.contains('.')).then_some((digits, fraction, rest))
 }
 
 /// Multiplier and divisor of a quantity's suffix (Kubernetes: `resource.Quantity`).
@@ -210,9 +193,7 @@ fn scale(suffix: &str) -> Option<(u128, u128)> {
         "Ei" => (1 << 60, 1),
         exponent => {
             let power: i32 = exponent.strip_prefix(['e', 'E'])?.parse().ok()?;
-            let size = 10u128
-                .checked_pow(power.unsigned_abs())
-                .filter(|_| power.abs() <= 18)?;
+            let size = 10u128.checked_pow(power.unsigned_abs()).filter(|_| power.abs() <= 18)?;
             if power < 0 { (1, size) } else { (size, 1) }
         }
     })
@@ -240,35 +221,17 @@ mod tests {
             assert_eq!(parse_quantity_milli(text), Ok(milli), "{text}");
         }
         assert_eq!(parse_quantity("2Ti"), Ok(2 << 40));
-        assert_eq!(
-            parse_quantity("16Ei"),
-            Err(QuantityError::Overflow("16Ei".into()))
-        );
+        assert_eq!(parse_quantity("16Ei"), Err(QuantityError::Overflow("16Ei".into())));
         assert_eq!(parse_quantity("1500m"), Ok(2));
     }
 
     #[test]
     fn what_is_no_quantity_says_why() {
-        assert!(matches!(
-            parse_quantity_milli("-1"),
-            Err(QuantityError::Negative(_))
-        ));
-        assert!(matches!(
-            parse_quantity_milli("16GB"),
-            Err(QuantityError::UnknownUnit { .. })
-        ));
-        assert!(matches!(
-            parse_quantity_milli("many"),
-            Err(QuantityError::Malformed(_))
-        ));
-        assert!(matches!(
-            parse_quantity_milli(""),
-            Err(QuantityError::Malformed(_))
-        ));
-        assert!(matches!(
-            parse_quantity_milli("1.2.3"),
-            Err(QuantityError::Malformed(_))
-        ));
+        assert!(matches!(parse_quantity_milli("-1"), Err(QuantityError::Negative(_))));
+        assert!(matches!(parse_quantity_milli("16GB"), Err(QuantityError::UnknownUnit { .. })));
+        assert!(matches!(parse_quantity_milli("many"), Err(QuantityError::Malformed(_))));
+        assert!(matches!(parse_quantity_milli(""), Err(QuantityError::Malformed(_))));
+        assert!(matches!(parse_quantity_milli("1.2.3"), Err(QuantityError::Malformed(_))));
         assert!(matches!(
             parse_quantity_milli("1e99"),
             Err(QuantityError::Malformed(_) | QuantityError::Overflow(_))

@@ -44,19 +44,13 @@ impl GpuResource {
     /// `nvidia.com/gpu`.
     #[must_use]
     pub fn gpu() -> Self {
-        Self {
-            device: GpuDevice::Gpu,
-            shared: false,
-        }
+        Self { device: GpuDevice::Gpu, shared: false }
     }
 
     /// `nvidia.com/mig-<profile>`.
     #[must_use]
     pub fn mig(profile: ProfileName) -> Self {
-        Self {
-            device: GpuDevice::Mig(profile),
-            shared: false,
-        }
+        Self { device: GpuDevice::Mig(profile), shared: false }
     }
 
     /// The same with `.shared`.
@@ -79,11 +73,7 @@ impl fmt::Display for GpuResource {
             GpuDevice::Gpu => write!(f, "{PREFIX}gpu")?,
             GpuDevice::Mig(profile) => write!(f, "{PREFIX}mig-{}", profile.label_form())?,
         }
-        if self.shared {
-            f.write_str(".shared")
-        } else {
-            Ok(())
-        }
+        if self.shared { f.write_str(".shared") } else { Ok(()) }
     }
 }
 
@@ -121,9 +111,7 @@ impl Serialize for GpuResource {
 
 impl<'de> Deserialize<'de> for GpuResource {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

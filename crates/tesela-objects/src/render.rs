@@ -155,7 +155,8 @@ impl Rendering {
     /// Every file of the folder: the README, the library, then the steps' files in order.
     #[must_use]
     pub fn files(&self) -> Vec<File> {
-        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned(), executable: false };
+        let file =
+            |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned(), executable: false };
         let mut files = vec![file("00-README.md", &self.readme), file("lib.sh", &self.library)];
         files.extend(self.steps.iter().flat_map(|s| s.files.iter().cloned()));
         files

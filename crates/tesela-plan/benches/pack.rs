@@ -58,12 +58,7 @@ struct Free {
 impl Free {
     fn new(product: usize, of: &Product) -> Self {
         let engines = of.engine_caps().values().map(|cap| cap.unwrap_or(u32::MAX));
-        Self {
-            product,
-            units: 0,
-            slices: of.compute_slices,
-            engines,
-        }
+        Self { product, units: 0, slices: of.compute_slices, engines }
     }
 
     fn take(&mut self, profile: &Profile, start: Option<u32>) -> bool {
@@ -112,19 +107,12 @@ fn first_fit_decreasing(problem: &Problem<'_>) -> u64 {
         let mut profiles = Vec::new();
         for product in &products {
             let product: &Product = product;
-            profiles.push(
-                class
-                    .profiles
-                    .get(&product.id)
-                    .map(|name| product.profile(name.as_str()).unwrap()),
-            );
+            profiles
+                .push(class.profiles.get(&product.id).map(|name| product.profile(name.as_str()).unwrap()));
         }
         let each = |o: usize| {
             let profile = profiles[o]?;
-            Some((
-                problem.offers[o].cost * 1_000 / u64::from(profile.max_instances?),
-                o,
-            ))
+            Some((problem.offers[o].cost * 1_000 / u64::from(profile.max_instances?), o))
         };
         let cheapest = (0..problem.offers.len()).filter_map(each).min().unwrap().1;
         let (mut left, mut at) = (class.count, 0);
@@ -152,18 +140,11 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
 }
 
 /// Milliseconds of a whole process that does the same from the counts of the classes.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark starts itself as a process to time it whole"
-)]
+#[expect(clippy::disallowed_methods, reason = "a benchmark starts itself as a process to time it whole")]
 fn process(suite: usize, classes: &[Class]) -> f64 {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let counts = classes.iter().map(|class| class.count.to_string());
-    command
-        .arg("--pack")
-        .arg(suite.to_string())
-        .args(counts)
-        .stdout(std::process::Stdio::null());
+    command.arg("--pack").arg(suite.to_string()).args(counts).stdout(std::process::Stdio::null());
     let (status, ms) = timed(|| command.status().unwrap());
     assert!(status.success());
     ms
@@ -175,11 +156,7 @@ fn child(words: &[String]) {
     for (class, count) in classes.iter_mut().zip(&words[1..]) {
         class.count = count.parse().unwrap();
     }
-    let problem = Problem {
-        classes: &classes,
-        offers: &suite.offers,
-        partial: &suite.partial,
-    };
+    let problem = Problem { classes: &classes, offers: &suite.offers, partial: &suite.partial };
     println!("{}", serde_json::to_string(&pack(&problem).unwrap()).unwrap());
 }
 
@@ -214,18 +191,10 @@ impl Row {
         let process = if self.process_ms.is_empty() {
             "-".to_owned()
         } else {
-            format!(
-                "{:.1} / {:.1}",
-                average(&self.process_ms),
-                worst(&self.process_ms)
-            )
+            format!("{:.1} / {:.1}", average(&self.process_ms), worst(&self.process_ms))
         };
         let more = if self.other > 0.0 {
-            format!(
-                "{:.2} (+{:.2} %)",
-                mean(self.other),
-                (self.other / self.cost - 1.0) * 100.0
-            )
+            format!("{:.2} (+{:.2} %)", mean(self.other), (self.other / self.cost - 1.0) * 100.0)
         } else {
             "-".to_owned()
         };
@@ -255,11 +224,7 @@ const SUITES: usize = 5;
 
 impl Suite {
     fn new(index: usize) -> Self {
-        let offer = |id: &str, cost: u64| Offer {
-            product: find(id),
-            cost,
-            limit: None,
-        };
+        let offer = |id: &str, cost: u64| Offer { product: find(id), cost, limit: None };
         let (title, offers, partial) = match index {
             0 => ("A100-40GB", vec![offer("a100-40gb", 1)], Vec::new()),
             1 => ("A30", vec![offer("a30-24gb", 1)], Vec::new()),
@@ -289,19 +254,11 @@ impl Suite {
                 )
             }
         };
-        Self {
-            title,
-            offers,
-            partial,
-        }
+        Self { title, offers, partial }
     }
 
     fn classes(&self, mix: usize, n: u64, seed: u64) -> Vec<Class> {
-        let products = self
-            .offers
-            .iter()
-            .map(|o| o.product)
-            .chain(self.partial.iter().map(|p| p.product));
+        let products = self.offers.iter().map(|o| o.product).chain(self.partial.iter().map(|p| p.product));
         let products = products.map(|p| (&p.id, p)).collect::<BTreeMap<_, _>>();
         let mut sizes = Vec::new();
         for (name, slices, weight) in [1, 2, 3, 4, 7]
@@ -317,14 +274,7 @@ impl Suite {
             });
             let profiles = profiles.collect::<BTreeMap<_, _>>();
             if self.offers.iter().any(|o| profiles.contains_key(&o.product.id)) {
-                sizes.push((
-                    Class {
-                        name,
-                        count: 0,
-                        profiles,
-                    },
-                    weight,
-                ));
+                sizes.push((Class { name, count: 0, profiles }, weight));
             }
         }
         let sum = sizes.iter().map(|(_, weight)| weight).sum();
@@ -356,11 +306,7 @@ impl Suite {
                 let mut row = Row::default();
                 for seed in 0..seeds {
                     let classes = self.classes(mix, n, seed);
-                    let problem = Problem {
-                        classes: &classes,
-                        offers: &self.offers,
-                        partial: &self.partial,
-                    };
+                    let problem = Problem { classes: &classes, offers: &self.offers, partial: &self.partial };
                     let (packing, ms) = timed(|| pack(&problem).unwrap());
                     let process_ms = (seed < 3).then(|| process(index, &classes));
                     row.add(&packing, first_fit_decreasing(&problem), ms, process_ms);
@@ -378,20 +324,13 @@ fn find(id: &str) -> &'static Product {
 /// So many distinct states of the products over all their profiles: parts of their maximal layouts, drawn in turn.
 fn states(products: &[&'static Product], count: usize) -> Vec<Partial<'static>> {
     let mut dice = Dice(7);
-    let listed = products
-        .iter()
-        .map(|p| (*p, layouts(p, &all_profiles(p)).unwrap().layouts))
-        .collect::<Vec<_>>();
+    let listed =
+        products.iter().map(|p| (*p, layouts(p, &all_profiles(p)).unwrap().layouts)).collect::<Vec<_>>();
     let mut seen = BTreeSet::new();
     while seen.len() < count {
         for (product, layouts) in &listed {
             let whole = &layouts[usize::try_from(dice.below(layouts.len() as u64)).unwrap()];
-            let part = whole
-                .instances()
-                .iter()
-                .filter(|_| dice.below(2) == 0)
-                .cloned()
-                .collect::<Vec<_>>();
+            let part = whole.instances().iter().filter(|_| dice.below(2) == 0).cloned().collect::<Vec<_>>();
             if !part.is_empty() && seen.len() < count {
                 seen.insert((&product.id, part));
             }
@@ -400,11 +339,7 @@ fn states(products: &[&'static Product], count: usize) -> Vec<Partial<'static>> 
     let state = |(id, instances): (&ProductId, Vec<Instance>)| {
         let product = find(id.as_str());
         let placed = instances.into_iter().map(|i| (i.profile, i.start));
-        Partial {
-            product,
-            layout: Layout::new(product, placed).unwrap(),
-            count: 1,
-        }
+        Partial { product, layout: Layout::new(product, placed).unwrap(), count: 1 }
     };
     seen.into_iter().map(state).collect()
 }

@@ -137,7 +137,10 @@ fn several_devices(w: &Workload, isolation: Isolation) -> (Vec<Shape>, String) {
             let shape = if unfit { Shape::Whole } else { Shape::AsRequested };
             (vec![shape], format!("asks for {} × {request}", w.gpus))
         }
-        _ => (vec![Shape::Whole], format!("each pod works over {} GPUs, which never goes to MIG or shares", w.gpus)),
+        _ => (
+            vec![Shape::Whole],
+            format!("each pod works over {} GPUs, which never goes to MIG or shares", w.gpus),
+        ),
     }
 }
 

@@ -40,6 +40,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { context_overhead: Mib(500), assumed_duty_permille: 250, light_duty_permille: 500, max_replicas: 16 }
+        Self {
+            context_overhead: Mib(500),
+            assumed_duty_permille: 250,
+            light_duty_permille: 500,
+            max_replicas: 16,
+        }
     }
 }

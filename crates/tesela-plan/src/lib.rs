@@ -1,17 +1,17 @@
 //! Pure decisions: layouts, packing with certificate, mode, placement, quotas, cost, validation.
 
+mod assemble;
+pub mod cost;
+mod decide;
+pub mod input;
 pub mod layouts;
 pub mod pack;
-pub mod cost;
-pub mod input;
-pub mod quota;
-pub mod today;
-pub mod validate;
-mod assemble;
-mod decide;
 mod place;
 mod planner;
+pub mod quota;
 mod running;
+pub mod today;
+pub mod validate;
 mod world;
 
 pub use planner::{ASSUMED_PRODUCT, plan};

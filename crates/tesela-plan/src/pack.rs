@@ -231,28 +231,12 @@ pub struct Packing {
 pub fn pack_product(product: &Product, demand: &[(ProfileName, u64)]) -> Result<Packing, PackError> {
     let mut classes = Vec::new();
     for (name, count) in demand {
-        let name = product
-            .profile(name.as_str())
-            .map_err(LayoutsError::from)?
-            .name
-            .clone();
+        let name = product.profile(name.as_str()).map_err(LayoutsError::from)?.name.clone();
         let profiles = BTreeMap::from([(product.id.clone(), name.clone())]);
-        classes.push(Class {
-            name: name.as_str().to_owned(),
-            count: *count,
-            profiles,
-        });
+        classes.push(Class { name: name.as_str().to_owned(), count: *count, profiles });
     }
-    let offers = [Offer {
-        product,
-        cost: 1,
-        limit: None,
-    }];
-    pack(&Problem {
-        classes: &classes,
-        offers: &offers,
-        partial: &[],
-    })
+    let offers = [Offer { product, cost: 1, limit: None }];
+    pack(&Problem { classes: &classes, offers: &offers, partial: &[] })
 }
 
 /// Packs a demand at least cost: exactly the instances asked for, each on a GPU that takes its class.
@@ -267,9 +251,7 @@ pub fn pack(problem: &Problem<'_>) -> Result<Packing, PackError> {
     let mut names = BTreeSet::new();
     for class in problem.classes {
         if !names.insert(&class.name) {
-            return Err(PackError::NamedTwice {
-                name: class.name.clone(),
-            });
+            return Err(PackError::NamedTwice { name: class.name.clone() });
         }
     }
     let rows = program::rows(problem);

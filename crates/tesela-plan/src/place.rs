@@ -28,15 +28,15 @@ pub(crate) use self::share::{Pools, most_replicas};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// The largest pieces.
-    LargestFirst,
+    Largest,
     /// Those that the fewest nodes will do for.
-    PickyFirst,
+    Picky,
     /// Those that need the most CPU or main memory.
-    HungryFirst,
+    Hungry,
 }
 
 /// The orders that are tried, until everything is seated.
-pub(crate) const ORDERS: [Order; 3] = [Order::LargestFirst, Order::PickyFirst, Order::HungryFirst];
+pub(crate) const ORDERS: [Order; 3] = [Order::Largest, Order::Picky, Order::Hungry];
 
 /// Which nodes are avoided, before anything else is weighed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,8 @@ impl<'p, 'a> Placer<'p, 'a> {
             Avoid::Nothing => Vec::new(),
             Avoid::Node(node) => (0..nodes).map(|n| u64::from(n == node)).collect(),
             Avoid::Dear => {
-                let dearest = |n: &NodeState<'_>| n.gpus.iter().map(|g| self.world.kinds[g.kind].weight).max();
+                let dearest =
+                    |n: &NodeState<'_>| n.gpus.iter().map(|g| self.world.kinds[g.kind].weight).max();
                 self.world.nodes.iter().map(|n| dearest(n).unwrap_or(0)).collect()
             }
             Avoid::Wanted => {
@@ -150,9 +151,11 @@ impl<'p, 'a> Placer<'p, 'a> {
         };
         let together = Reverse(workload.same_node);
         let picky = match order {
-            Order::LargestFirst => 0,
-            Order::PickyFirst => eligible,
-            Order::HungryFirst => usize::try_from(u64::MAX - workload.cpu.0.max(workload.memory.0 >> 20)).unwrap_or(0),
+            Order::Largest => 0,
+            Order::Picky => eligible,
+            Order::Hungry => {
+                usize::try_from(u64::MAX - workload.cpu.0.max(workload.memory.0 >> 20)).unwrap_or(0)
+            }
         };
         (Reverse(workload.priority), picky, size.0, together, size.1, size.2, eligible, &workload.key)
     }
@@ -266,7 +269,11 @@ impl<'p, 'a> Placer<'p, 'a> {
                     duty: self.input.settings.assumed_duty_permille,
                 };
                 // A share that is made for it is one device; several are only had where they are offered.
-                if workload.gpus > 1 { placed } else { placed + self.place_share(w, &need, count - placed, only) }
+                if workload.gpus > 1 {
+                    placed
+                } else {
+                    placed + self.place_share(w, &need, count - placed, only)
+                }
             }
             (GpuDevice::Mig(_), true) if self.decisions[w].isolation > Isolation::None => 0,
             (GpuDevice::Mig(_), true) => self.place_free_device(w, request, count, only),
@@ -325,7 +332,8 @@ impl<'p, 'a> Placer<'p, 'a> {
             && !node.gpus.is_empty()
             && self.selects(constraints, node)
             && constraints.repelled_by(taints).is_none()
-            && (products.is_empty() || node.gpus.iter().any(|g| products.contains(&self.world.kinds[g.kind].name)))
+            && (products.is_empty()
+                || node.gpus.iter().any(|g| products.contains(&self.world.kinds[g.kind].name)))
     }
 
     fn selects(&self, constraints: &NodeConstraints, node: &NodeState<'_>) -> bool {
@@ -352,10 +360,12 @@ impl<'p, 'a> Placer<'p, 'a> {
     /// How many more pods of a workload the node's CPU, memory and the workload's spread allow.
     fn room(&self, w: usize, node: usize) -> u64 {
         let (workload, state) = (self.workload(w), &self.world.nodes[node]);
-        let by = |left: Option<u64>, each: u64| left.map_or(u64::MAX, |left| left.checked_div(each).unwrap_or(u64::MAX));
-        let spread = workload.max_per_node.map_or(u64::MAX, |max| {
-            u64::from(max).saturating_sub(state.pods.get(&w).copied().unwrap_or(0))
-        });
+        let by = |left: Option<u64>, each: u64| {
+            left.map_or(u64::MAX, |left| left.checked_div(each).unwrap_or(u64::MAX))
+        };
+        let spread = workload
+            .max_per_node
+            .map_or(u64::MAX, |max| u64::from(max).saturating_sub(state.pods.get(&w).copied().unwrap_or(0)));
         by(state.cpu_left, workload.cpu.0).min(by(state.memory_left, workload.memory.0)).min(spread)
     }
 

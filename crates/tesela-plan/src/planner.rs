@@ -162,7 +162,7 @@ fn attempt<'a>(
             alone.then(|| input.demand.workloads[w].tenant.clone())
         });
         let seats = seats(input, &world);
-        let outcome = place(input, decisions, world, &seats, &moving, effort);
+        let outcome = place(input, decisions, &world, &seats, &moving, effort);
         let stranded: Vec<usize> = outcome
             .unseated
             .iter()
@@ -184,19 +184,19 @@ fn attempt<'a>(
 fn place<'a>(
     input: &PlanInput<'a>,
     decisions: &[Decision],
-    world: World<'a>,
+    world: &World<'a>,
     seats: &[Seats],
     moving: &BTreeSet<usize>,
     effort: Effort,
 ) -> Outcome<'a> {
-    let restarts = restarts(input, &world, moving);
+    let restarts = restarts(input, world, moving);
     let try_one = |order: Order, avoid: Avoid| {
         let mut placer = Placer::new(input, decisions, world.clone());
         placer.avoid(avoid, seats);
         let unseated = placer.place_all(seats, order);
         Outcome { world: placer.world, unseated, moving: moving.clone(), restarts }
     };
-    let mut best = try_one(Order::LargestFirst, Avoid::Nothing);
+    let mut best = try_one(Order::Largest, Avoid::Nothing);
     if seats.iter().all(|s| s.count == 0) {
         return best;
     }
@@ -209,7 +209,8 @@ fn place<'a>(
     }
     for avoid in ways {
         for order in ORDERS {
-            let cheap = effort == Effort::Thorough && pods <= FINE_SEARCH_PODS && !matches!(avoid, Avoid::Node(_));
+            let cheap =
+                effort == Effort::Thorough && pods <= FINE_SEARCH_PODS && !matches!(avoid, Avoid::Node(_));
             if best.unseated.is_empty() && !cheap {
                 return best;
             }

@@ -198,8 +198,7 @@ impl NodeState<'_> {
 
     /// Whether every MIG GPU here may be cut anew: nothing that stays sits at a guessed place.
     pub(crate) fn may_recut(&self, gpu: &GpuState<'_>) -> bool {
-        gpu.exact
-            || !self.gpus.iter().any(|g| matches!(&g.content, Content::Mig(_)) && g.used() && !g.exact)
+        gpu.exact || !self.gpus.iter().any(|g| matches!(&g.content, Content::Mig(_)) && g.used() && !g.exact)
     }
 
     pub(crate) fn take(&mut self, workload: usize, pods: u64, cpu: u64, memory: u64) {

@@ -10,10 +10,7 @@ use tesela_plan::pack::{Class, Offer, Problem, pack, pack_product};
 #[test]
 fn known_optima_are_met_and_proven() {
     let mut cases = 0;
-    for line in include_str!("data/pack-cases.txt")
-        .lines()
-        .filter(|l| !l.starts_with('#'))
-    {
+    for line in include_str!("data/pack-cases.txt").lines().filter(|l| !l.starts_with('#')) {
         let mut words = line.split_whitespace();
         let product = ProductTable::builtin().find(words.next().unwrap()).unwrap();
         let best = words.next().unwrap().parse::<u64>().unwrap();
@@ -27,22 +24,10 @@ fn known_optima_are_met_and_proven() {
                 profiles: BTreeMap::from([(product.id.clone(), profile)]),
             });
         }
-        let offers = [Offer {
-            product,
-            cost: 1,
-            limit: None,
-        }];
-        let problem = Problem {
-            classes: &classes,
-            offers: &offers,
-            partial: &[],
-        };
+        let offers = [Offer { product, cost: 1, limit: None }];
+        let problem = Problem { classes: &classes, offers: &offers, partial: &[] };
         let packing = pack(&problem).unwrap();
-        assert_eq!(
-            (packing.gpus, packing.lower_bound, packing.proven_optimal),
-            (best, best, true),
-            "{line}"
-        );
+        assert_eq!((packing.gpus, packing.lower_bound, packing.proven_optimal), (best, best, true), "{line}");
         pack_checker::check(&problem, &packing).unwrap_or_else(|lie| panic!("{line}: {lie}"));
         cases += 1;
     }
@@ -53,10 +38,7 @@ fn known_optima_are_met_and_proven() {
 fn nothing_asked_takes_nothing() {
     let product = ProductTable::builtin().find("a30-24gb").unwrap();
     let packing = pack_product(product, &[(ProfileName::parse("1g.6gb").unwrap(), 0)]).unwrap();
-    assert_eq!(
-        (packing.gpus, packing.lower_bound, packing.proven_optimal),
-        (0, 0, true)
-    );
+    assert_eq!((packing.gpus, packing.lower_bound, packing.proven_optimal), (0, 0, true));
     assert!(packing.filled.is_empty() && packing.certificate.prices.is_empty());
 }
 

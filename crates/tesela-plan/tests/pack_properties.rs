@@ -14,29 +14,18 @@ use tesela_plan::layouts::{all_profiles, default_profiles, layouts};
 use tesela_plan::pack::{Class, Offer, Packing, Problem, pack};
 
 fn placed_products() -> Vec<&'static Product> {
-    ProductTable::builtin()
-        .products()
-        .iter()
-        .filter(|p| p.has_placements())
-        .collect()
+    ProductTable::builtin().products().iter().filter(|p| p.has_placements()).collect()
 }
 
 fn demand() -> impl Strategy<Value = (&'static Product, Vec<(ProfileName, u64)>)> {
     let products = placed_products();
-    (
-        0..products.len(),
-        proptest::collection::vec(0u64..40, 12),
-        any::<bool>(),
-    )
-        .prop_map(move |(index, counts, all)| {
+    (0..products.len(), proptest::collection::vec(0u64..40, 12), any::<bool>()).prop_map(
+        move |(index, counts, all)| {
             let product = products[index];
-            let names = if all {
-                all_profiles(product)
-            } else {
-                default_profiles(product)
-            };
+            let names = if all { all_profiles(product) } else { default_profiles(product) };
             (product, names.into_iter().zip(counts).collect())
-        })
+        },
+    )
 }
 
 fn solve(product: &Product, demand: &[(ProfileName, u64)]) -> Packing {
@@ -46,16 +35,8 @@ fn solve(product: &Product, demand: &[(ProfileName, u64)]) -> Packing {
         profiles: BTreeMap::from([(product.id.clone(), name.clone())]),
     });
     let classes = classes.collect::<Vec<_>>();
-    let offers = [Offer {
-        product,
-        cost: 1,
-        limit: None,
-    }];
-    let problem = Problem {
-        classes: &classes,
-        offers: &offers,
-        partial: &[],
-    };
+    let offers = [Offer { product, cost: 1, limit: None }];
+    let problem = Problem { classes: &classes, offers: &offers, partial: &[] };
     let packing = pack(&problem).unwrap();
     if let Err(lie) = pack_checker::check(&problem, &packing) {
         panic!("{lie}: {packing:?}");
@@ -65,16 +46,8 @@ fn solve(product: &Product, demand: &[(ProfileName, u64)]) -> Packing {
 
 /// Layouts and counts, without what depends on the order of the classes.
 fn shape(packing: &Packing) -> (u64, Vec<(String, u64)>, String) {
-    let layouts = packing
-        .filled
-        .iter()
-        .map(|f| (f.layout.to_string(), f.count))
-        .collect();
-    (
-        packing.gpus,
-        layouts,
-        serde_json::to_string(&packing.certificate).unwrap(),
-    )
+    let layouts = packing.filled.iter().map(|f| (f.layout.to_string(), f.count)).collect();
+    (packing.gpus, layouts, serde_json::to_string(&packing.certificate).unwrap())
 }
 
 proptest! {
@@ -110,10 +83,7 @@ fn layouts_agree_with_plain_recursion() {
         from: usize,
         found: &mut Vec<Vec<(u32, String)>>,
     ) {
-        let mut key = now
-            .iter()
-            .map(|(p, start, _)| (*start, p.name.to_string()))
-            .collect::<Vec<_>>();
+        let mut key = now.iter().map(|(p, start, _)| (*start, p.name.to_string())).collect::<Vec<_>>();
         key.sort();
         found.push(key);
         for index in from..slots.len() {
@@ -129,13 +99,7 @@ fn layouts_agree_with_plain_recursion() {
         let profiles = names.iter().map(|name| product.profile(name.as_str()).unwrap());
         let slots = profiles.flat_map(|p| p.placements.iter().map(move |at| (p, at.start, at.size)));
         let mut states = Vec::new();
-        grow(
-            product,
-            &slots.collect::<Vec<_>>(),
-            &mut Vec::new(),
-            0,
-            &mut states,
-        );
+        grow(product, &slots.collect::<Vec<_>>(), &mut Vec::new(), 0, &mut states);
         let parts = states.iter().flat_map(|state| {
             (0..state.len()).map(|without| {
                 let mut part = state.clone();
@@ -144,11 +108,7 @@ fn layouts_agree_with_plain_recursion() {
             })
         });
         let contained = parts.collect::<BTreeSet<_>>();
-        let mut maximal = states
-            .iter()
-            .filter(|s| !contained.contains(*s))
-            .cloned()
-            .collect::<Vec<_>>();
+        let mut maximal = states.iter().filter(|s| !contained.contains(*s)).cloned().collect::<Vec<_>>();
         maximal.sort();
         let multiset = |state: &Vec<(u32, String)>| {
             let mut names = state.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>();
@@ -160,29 +120,14 @@ fn layouts_agree_with_plain_recursion() {
             let count = |of: &Vec<String>, name: &String| of.iter().filter(|n| *n == name).count();
             a != b && a.iter().all(|name| count(a, name) <= count(b, name))
         };
-        let largest = geometries
-            .iter()
-            .filter(|g| !geometries.iter().any(|other| within(g, other)))
-            .count();
+        let largest = geometries.iter().filter(|g| !geometries.iter().any(|other| within(g, other))).count();
         let listed = layouts(product, &names).unwrap();
-        let found = (
-            listed.states,
-            listed.maximal_states,
-            listed.geometries,
-            listed.maximal_geometries,
-        );
-        assert_eq!(
-            found,
-            (states.len(), maximal.len(), geometries.len(), largest),
-            "{}",
-            product.id
-        );
-        let as_keys = listed.layouts.iter().map(|l| {
-            l.instances()
-                .iter()
-                .map(|i| (i.start, i.profile.to_string()))
-                .collect::<Vec<_>>()
-        });
+        let found = (listed.states, listed.maximal_states, listed.geometries, listed.maximal_geometries);
+        assert_eq!(found, (states.len(), maximal.len(), geometries.len(), largest), "{}", product.id);
+        let as_keys = listed
+            .layouts
+            .iter()
+            .map(|l| l.instances().iter().map(|i| (i.start, i.profile.to_string())).collect::<Vec<_>>());
         assert_eq!(as_keys.collect::<Vec<_>>(), maximal, "{}", product.id);
     }
 }

@@ -35,11 +35,7 @@ impl Dice {
 }
 
 fn placed_products() -> Vec<&'static Product> {
-    ProductTable::builtin()
-        .products()
-        .iter()
-        .filter(|p| p.has_placements())
-        .collect()
+    ProductTable::builtin().products().iter().filter(|p| p.has_placements()).collect()
 }
 
 /// Splits about `n` instances over profiles at random.
@@ -60,9 +56,7 @@ fn random_layout(dice: &mut Dice, product: &Product, steps: u64) -> Layout {
     let mut layout = Layout::empty(product);
     for _ in 0..steps {
         let name = dice.pick(&names);
-        let start = dice
-            .pick(&product.profile(name.as_str()).unwrap().placements)
-            .start;
+        let start = dice.pick(&product.profile(name.as_str()).unwrap().placements).start;
         let grown = layout.instances().iter().map(|i| (i.profile.clone(), i.start));
         if let Ok(larger) = Layout::new(product, grown.chain([(name.clone(), start)])) {
             layout = larger;
@@ -87,16 +81,8 @@ fn every_product_is_packed_with_proof_at_every_size() {
             for names in [default_profiles(product), all_profiles(product)] {
                 for _ in 0..tries {
                     let classes = classes(&mut dice, product, &names, n);
-                    let offers = [Offer {
-                        product,
-                        cost: 1,
-                        limit: None,
-                    }];
-                    let packing = solved(&Problem {
-                        classes: &classes,
-                        offers: &offers,
-                        partial: &[],
-                    });
+                    let offers = [Offer { product, cost: 1, limit: None }];
+                    let packing = solved(&Problem { classes: &classes, offers: &offers, partial: &[] });
                     let said = (&product.id, n, packing.gpus, packing.lower_bound, &classes);
                     assert!(packing.proven_optimal, "not proven: {said:?}");
                 }
@@ -119,18 +105,10 @@ fn mixed_classes(dice: &mut Dice, n: u64) -> Vec<Class> {
     let mut classes = Vec::new();
     for (name, profiles) in table {
         let mut taken = BTreeMap::new();
-        for (id, profile) in ids
-            .iter()
-            .zip(profiles)
-            .filter(|(_, profile)| !profile.is_empty())
-        {
+        for (id, profile) in ids.iter().zip(profiles).filter(|(_, profile)| !profile.is_empty()) {
             taken.insert(id.parse().unwrap(), profile.parse().unwrap());
         }
-        classes.push(Class {
-            name: name.to_owned(),
-            count: dice.below(n),
-            profiles: taken,
-        });
+        classes.push(Class { name: name.to_owned(), count: dice.below(n), profiles: taken });
     }
     classes
 }
@@ -152,22 +130,10 @@ fn mixed_fleets_are_packed_by_cost() {
                     cost: 2_990_000 + dice.below(9) * 10_000,
                     limit: None,
                 },
-                Offer {
-                    product: find("a100-40gb"),
-                    cost: 1_290_000 + dice.below(9) * 10_000,
-                    limit: None,
-                },
-                Offer {
-                    product: find("a30-24gb"),
-                    cost: 600_000 + dice.below(9) * 10_000,
-                    limit: None,
-                },
+                Offer { product: find("a100-40gb"), cost: 1_290_000 + dice.below(9) * 10_000, limit: None },
+                Offer { product: find("a30-24gb"), cost: 600_000 + dice.below(9) * 10_000, limit: None },
             ];
-            let packing = solved(&Problem {
-                classes: &classes,
-                offers: &offers,
-                partial: &[],
-            });
+            let packing = solved(&Problem { classes: &classes, offers: &offers, partial: &[] });
             tries += 1;
             gaps += u32::from(packing.cost > packing.lower_bound);
             searched += u32::from(packing.cost > packing.search_bound);
@@ -194,23 +160,11 @@ fn partly_filled_gpus_are_filled_first() {
                 }
             });
             let partial = partial.collect::<Vec<_>>();
-            let offers = [Offer {
-                product,
-                cost: 1,
-                limit: None,
-            }];
-            let packing = solved(&Problem {
-                classes: &classes,
-                offers: &offers,
-                partial: &partial,
-            });
+            let offers = [Offer { product, cost: 1, limit: None }];
+            let packing = solved(&Problem { classes: &classes, offers: &offers, partial: &partial });
             let said = (&product.id, n, packing.gpus, packing.lower_bound);
             assert!(packing.proven_optimal, "not proven: {said:?}");
-            let alone = solved(&Problem {
-                classes: &classes,
-                offers: &offers,
-                partial: &[],
-            });
+            let alone = solved(&Problem { classes: &classes, offers: &offers, partial: &[] });
             assert!(packing.gpus <= alone.gpus);
         }
     }
@@ -239,35 +193,18 @@ fn fitting(product: &Product, before: &Layout, names: &[ProfileName]) -> BTreeSe
     let mut slots = Vec::new();
     for (item, name) in names.iter().enumerate() {
         let profile = product.profile(name.as_str()).unwrap();
-        slots.extend(
-            profile
-                .placements
-                .iter()
-                .map(|p| (item, (profile, p.start, p.size))),
-        );
+        slots.extend(profile.placements.iter().map(|p| (item, (profile, p.start, p.size))));
     }
-    let before = before
-        .instances()
-        .iter()
-        .map(|i| (product.profile(i.profile.as_str()).unwrap(), i.start, i.size));
+    let before =
+        before.instances().iter().map(|i| (product.profile(i.profile.as_str()).unwrap(), i.start, i.size));
     let mut found = BTreeSet::new();
-    grow(
-        product,
-        &mut before.collect(),
-        &slots,
-        &mut vec![0; names.len()],
-        &mut found,
-    );
+    grow(product, &mut before.collect(), &slots, &mut vec![0; names.len()], &mut found);
     found
 }
 
 /// Fewest unplaced, then least cost, by trying everything GPU by GPU.
 fn brute_force(problem: &Problem<'_>) -> (u64, u64) {
-    let goal = problem
-        .classes
-        .iter()
-        .map(|c| usize::try_from(c.count).unwrap())
-        .collect::<Vec<_>>();
+    let goal = problem.classes.iter().map(|c| usize::try_from(c.count).unwrap()).collect::<Vec<_>>();
     let options = |product: &Product, before: &Layout| {
         let mut taken = Vec::new();
         let mut names = Vec::new();
@@ -284,10 +221,7 @@ fn brute_force(problem: &Problem<'_>) -> (u64, u64) {
             }
             wide
         };
-        fitting(product, before, &names)
-            .into_iter()
-            .map(spread)
-            .collect::<BTreeSet<_>>()
+        fitting(product, before, &names).into_iter().map(spread).collect::<BTreeSet<_>>()
     };
     // What can be covered so far, and at which least cost.
     let mut reached = BTreeMap::from([(vec![0; goal.len()], 0u64)]);
@@ -321,11 +255,7 @@ fn brute_force(problem: &Problem<'_>) -> (u64, u64) {
         }
     }
     let missing = |state: &Vec<usize>| goal.iter().zip(state).map(|(a, b)| (a - b) as u64).sum::<u64>();
-    reached
-        .iter()
-        .map(|(state, cost)| (missing(state), *cost))
-        .min()
-        .unwrap()
+    reached.iter().map(|(state, cost)| (missing(state), *cost)).min().unwrap()
 }
 
 #[test]
@@ -354,23 +284,11 @@ fn brute_force_agrees_on_small_ones() {
         });
         let partial = partial.collect::<Vec<_>>();
         let limit = if round % 3 == 0 { Some(dice.below(3)) } else { None };
-        let offers = [Offer {
-            product,
-            cost: 1,
-            limit,
-        }];
-        let problem = Problem {
-            classes: &classes,
-            offers: &offers,
-            partial: &partial,
-        };
+        let offers = [Offer { product, cost: 1, limit }];
+        let problem = Problem { classes: &classes, offers: &offers, partial: &partial };
         let packing = solved(&problem);
         let unplaced = packing.unplaced.iter().map(|u| u.count).sum::<u64>();
-        assert_eq!(
-            (unplaced, packing.cost),
-            brute_force(&problem),
-            "{classes:?} {partial:?} {packing:?}"
-        );
+        assert_eq!((unplaced, packing.cost), brute_force(&problem), "{classes:?} {partial:?} {packing:?}");
     }
 }
 
@@ -381,34 +299,14 @@ fn brute_force_agrees_on_small_mixed_fleets() {
         let classes = mixed_classes(&mut dice, 3);
         let limit = |dice: &mut Dice| if round % 2 == 0 { Some(dice.below(3)) } else { None };
         let offers = [
-            Offer {
-                product: find("h100-sxm-80gb"),
-                cost: 25 + dice.below(9),
-                limit: limit(&mut dice),
-            },
-            Offer {
-                product: find("a100-40gb"),
-                cost: 12 + dice.below(5),
-                limit: limit(&mut dice),
-            },
-            Offer {
-                product: find("a30-24gb"),
-                cost: 5 + dice.below(3),
-                limit: limit(&mut dice),
-            },
+            Offer { product: find("h100-sxm-80gb"), cost: 25 + dice.below(9), limit: limit(&mut dice) },
+            Offer { product: find("a100-40gb"), cost: 12 + dice.below(5), limit: limit(&mut dice) },
+            Offer { product: find("a30-24gb"), cost: 5 + dice.below(3), limit: limit(&mut dice) },
         ];
-        let problem = Problem {
-            classes: &classes,
-            offers: &offers,
-            partial: &[],
-        };
+        let problem = Problem { classes: &classes, offers: &offers, partial: &[] };
         let packing = solved(&problem);
         let unplaced = packing.unplaced.iter().map(|u| u.count).sum::<u64>();
-        assert_eq!(
-            (unplaced, packing.cost),
-            brute_force(&problem),
-            "{classes:?} {offers:?} {packing:?}"
-        );
+        assert_eq!((unplaced, packing.cost), brute_force(&problem), "{classes:?} {offers:?} {packing:?}");
     }
 }
 
@@ -421,33 +319,13 @@ fn the_search_bound_is_no_more_than_the_optimum() {
         let all = mixed_classes(&mut dice, 20);
         let classes = [all[2].clone(), all[3].clone()];
         let offers = [
-            Offer {
-                product: find("h100-sxm-80gb"),
-                cost: 25 + dice.below(9),
-                limit: None,
-            },
-            Offer {
-                product: find("a100-40gb"),
-                cost: 12 + dice.below(5),
-                limit: None,
-            },
-            Offer {
-                product: find("a30-24gb"),
-                cost: 5 + dice.below(3),
-                limit: None,
-            },
+            Offer { product: find("h100-sxm-80gb"), cost: 25 + dice.below(9), limit: None },
+            Offer { product: find("a100-40gb"), cost: 12 + dice.below(5), limit: None },
+            Offer { product: find("a30-24gb"), cost: 5 + dice.below(3), limit: None },
         ];
-        let problem = Problem {
-            classes: &classes,
-            offers: &offers,
-            partial: &[],
-        };
+        let problem = Problem { classes: &classes, offers: &offers, partial: &[] };
         let packing = solved(&problem);
-        assert_eq!(
-            (0, packing.cost),
-            brute_force(&problem),
-            "{classes:?} {offers:?} {packing:?}"
-        );
+        assert_eq!((0, packing.cost), brute_force(&problem), "{classes:?} {offers:?} {packing:?}");
         by_search += u32::from(packing.proof == Proof::Search);
     }
     assert!(by_search > 0, "no case needed the search");
@@ -465,40 +343,20 @@ fn classes_that_share_a_profile_on_one_product_only_are_kept_apart() {
             profiles: BTreeMap::from([("a30-24gb".parse().unwrap(), "1g.6gb".parse().unwrap())]),
         });
         // And these two are alike everywhere: one row, two names.
-        classes.push(Class {
-            name: "medium too".to_owned(),
-            count: dice.below(3),
-            ..classes[2].clone()
-        });
+        classes.push(Class { name: "medium too".to_owned(), count: dice.below(3), ..classes[2].clone() });
         let offers = [
-            Offer {
-                product: find("a100-40gb"),
-                cost: 13,
-                limit: Some(2),
-            },
-            Offer {
-                product: find("a30-24gb"),
-                cost: 5,
-                limit: None,
-            },
+            Offer { product: find("a100-40gb"), cost: 13, limit: Some(2) },
+            Offer { product: find("a30-24gb"), cost: 5, limit: None },
         ];
         let partial = [Partial {
             product: find("h100-sxm-80gb"),
             layout: random_layout(&mut dice, find("h100-sxm-80gb"), 2),
             count: 1,
         }];
-        let problem = Problem {
-            classes: &classes,
-            offers: &offers,
-            partial: &partial,
-        };
+        let problem = Problem { classes: &classes, offers: &offers, partial: &partial };
         let packing = solved(&problem);
         let unplaced = packing.unplaced.iter().map(|u| u.count).sum::<u64>();
-        assert_eq!(
-            (unplaced, packing.cost),
-            brute_force(&problem),
-            "{classes:?} {packing:?}"
-        );
+        assert_eq!((unplaced, packing.cost), brute_force(&problem), "{classes:?} {packing:?}");
     }
 }
 
@@ -507,22 +365,11 @@ fn the_checker_finds_lies() {
     let mut dice = Dice(9);
     let product = find("a100-40gb");
     let classes = classes(&mut dice, product, &default_profiles(product), 200);
-    let partial = (0..20).map(|_| Partial {
-        product,
-        layout: random_layout(&mut dice, product, 2),
-        count: 1,
-    });
+    let partial =
+        (0..20).map(|_| Partial { product, layout: random_layout(&mut dice, product, 2), count: 1 });
     let partial = partial.collect::<Vec<_>>();
-    let offers = [Offer {
-        product,
-        cost: 1,
-        limit: None,
-    }];
-    let problem = Problem {
-        classes: &classes,
-        offers: &offers,
-        partial: &partial,
-    };
+    let offers = [Offer { product, cost: 1, limit: None }];
+    let problem = Problem { classes: &classes, offers: &offers, partial: &partial };
     let packing = solved(&problem);
     assert!(packing.proven_optimal && !packing.certificate.offsets.is_empty());
     let lies: [fn(&mut Packing); 9] = [

@@ -34,35 +34,78 @@ fn brief(case: &Case) -> String {
             .iter()
             .map(|g| match &g.offer {
                 Offer::Mig { instances, replicas, origin } => {
-                    let cuts: Vec<String> = instances.iter().map(|i| format!("{}@{}", i.profile, i.start)).collect();
+                    let cuts: Vec<String> =
+                        instances.iter().map(|i| format!("{}@{}", i.profile, i.start)).collect();
                     format!("mig[{} {replicas:?} {origin}]", cuts.join(" "))
                 }
                 other => format!("{other:?}"),
             })
             .collect();
-        let others: Vec<String> =
-            n.held_by_others.iter().map(|h| format!("{}x{}x{}", h.pods.len(), h.devices, h.resource)).collect();
+        let others: Vec<String> = n
+            .held_by_others
+            .iter()
+            .map(|h| format!("{}x{}x{}", h.pods.len(), h.devices, h.resource))
+            .collect();
         text += &format!(
             "node {} {} open={} unusable={:?} cpu={:?} mem={:?} taken={} {:?} renamed={} uuid={} taints={:?} zone={:?} {} others={others:?}\n",
-            n.name, n.gpus[0].product, n.schedulable, n.unusable, n.cpu, n.memory, n.cpu_taken, n.mig_strategy,
-            n.shares_renamed, n.gpus[0].uuid.is_some(), n.taints.iter().map(|t| &t.key).collect::<Vec<_>>(),
-            n.labels.get("zone"), offers.join(" | ")
+            n.name,
+            n.gpus[0].product,
+            n.schedulable,
+            n.unusable,
+            n.cpu,
+            n.memory,
+            n.cpu_taken,
+            n.mig_strategy,
+            n.shares_renamed,
+            n.gpus[0].uuid.is_some(),
+            n.taints.iter().map(|t| &t.key).collect::<Vec<_>>(),
+            n.labels.get("zone"),
+            offers.join(" | ")
         );
     }
-    text += &format!("buy {:?} headroom {}\n", case.fleet.buy.iter().map(|b| (&b.product, b.gpus_per_node, b.max_nodes)).collect::<Vec<_>>(), case.fleet.headroom_nodes);
+    text += &format!(
+        "buy {:?} headroom {}\n",
+        case.fleet.buy.iter().map(|b| (&b.product, b.gpus_per_node, b.max_nodes)).collect::<Vec<_>>(),
+        case.fleet.headroom_nodes
+    );
     for w in &case.demand.workloads {
         let class = case.demand.tenants.iter().find(|t| t.name == w.tenant).map(|t| t.class);
         let running: Vec<String> = w
             .running
             .iter()
-            .map(|h| format!("{}:{}x{}x{}@{:?}", h.node, h.pods.len(), h.devices, h.resource, h.place.as_ref().map(|p| (&p.gpu, p.start))))
+            .map(|h| {
+                format!(
+                    "{}:{}x{}x{}@{:?}",
+                    h.node,
+                    h.pods.len(),
+                    h.devices,
+                    h.resource,
+                    h.place.as_ref().map(|p| (&p.gpu, p.start))
+                )
+            })
             .collect();
         text += &format!(
             "{} {class:?} count={} gpus={} same={} cpu={} mem={} need={:?} iso={:?} slo={} duty={:?} mode={:?} products={:?} prio={} movable={} max={:?} inter={:?} req={:?} running={running:?} tol={} sel={:?} aff={:?}\n",
-            w.key, w.count, w.gpus, w.same_node, w.cpu, w.memory, w.gpu_memory.map(|m| m.value), w.isolation.map(|i| i.value),
-            w.slo.is_some(), w.duty.map(|d| d.value.as_permille()), w.mode, w.products, w.priority, w.movable, w.max_per_node,
-            w.interactive.map(|i| i.value), w.request.as_ref().map(ToString::to_string), w.constraints.tolerations.len(),
-            w.constraints.node_selector, w.constraints.affinity
+            w.key,
+            w.count,
+            w.gpus,
+            w.same_node,
+            w.cpu,
+            w.memory,
+            w.gpu_memory.map(|m| m.value),
+            w.isolation.map(|i| i.value),
+            w.slo.is_some(),
+            w.duty.map(|d| d.value.as_permille()),
+            w.mode,
+            w.products,
+            w.priority,
+            w.movable,
+            w.max_per_node,
+            w.interactive.map(|i| i.value),
+            w.request.as_ref().map(ToString::to_string),
+            w.constraints.tolerations.len(),
+            w.constraints.node_selector,
+            w.constraints.affinity
         );
     }
     text
@@ -87,8 +130,15 @@ fn unmet(case: &Case, plan: &Plan) -> Vec<u64> {
 /// A fixed seed, so that a run says the same twice; `PROPTEST_CASES=5000` looks further.
 fn config() -> ProptestConfig {
     let cases = ProptestConfig::default().cases.min(96);
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { cases };
-    ProptestConfig { cases, max_shrink_iters: 2000, failure_persistence: None, rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::default() }
+    let cases =
+        if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { cases };
+    ProptestConfig {
+        cases,
+        max_shrink_iters: 2000,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(2026),
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {

@@ -27,7 +27,9 @@ pub(super) fn reason(
     let as_asked = workload.request.as_ref() == Some(&seat.resource) && workload.gpus == seat.devices;
     if taken.staying > 0 && wanted == Some(&Shape::AsRequested) && !as_asked {
         let held = format!("{} × {}", seat.devices, seat.resource);
-        return format!("holds {held}, which is not what its other pods ask for; its need is not known, so it keeps that");
+        return format!(
+            "holds {held}, which is not what its other pods ask for; its need is not known, so it keeps that"
+        );
     }
     if taken.staying > 0 && !is_as_decided(wanted, seat) {
         let stay = if workload.movable {
@@ -186,7 +188,9 @@ pub(super) fn why_unmet(
     if free == 0 {
         return format!("wants {what}; every GPU of its {right_product} nodes is in use");
     }
-    format!("wants {what}; {free} of its {right_product} nodes have free GPUs, at most {most} on one, and none can give that")
+    format!(
+        "wants {what}; {free} of its {right_product} nodes have free GPUs, at most {most} on one, and none can give that"
+    )
 }
 
 fn wanted_words(decision: &Decision, workload: &tesela_model::demand::Workload) -> String {

@@ -37,11 +37,7 @@ pub(super) fn corner(
     vertex: &Vertex,
     objective: i128,
 ) -> Result<Option<Corner>, TooLarge> {
-    let target = vertex
-        .work_x
-        .iter()
-        .map(|x| x.rem_euclid(vertex.den))
-        .collect::<Vec<_>>();
+    let target = vertex.work_x.iter().map(|x| x.rem_euclid(vertex.den)).collect::<Vec<_>>();
     let edges = edges(program, vertex)?;
     let Some((extra, path)) = shortest(&edges, &target, vertex.den)? else {
         return Ok(None);
@@ -54,10 +50,7 @@ pub(super) fn corner(
     for edge in path {
         *taken.entry(edges[edge].column).or_insert(0) += 1;
     }
-    Ok(Some(Corner {
-        bound: total / vertex.den,
-        uses: whole(program, vertex, &taken)?,
-    }))
+    Ok(Some(Corner { bound: total / vertex.den, uses: whole(program, vertex, &taken)? }))
 }
 
 /// The cheapest column for each step of the group.
@@ -100,11 +93,7 @@ fn shortest(edges: &[Edge], target: &[i128], modulus: i128) -> Result<Option<(i1
     let zero = vec![0; target.len()];
     let mut nodes = vec![zero.clone()];
     let mut known: BTreeMap<Vec<i128>, usize> = BTreeMap::from([(zero, 0)]);
-    let mut reached = vec![Reached {
-        cost: 0,
-        from: None,
-        settled: false,
-    }];
+    let mut reached = vec![Reached { cost: 0, from: None, settled: false }];
     let mut queue = BinaryHeap::from([Reverse((0i128, 0usize))]);
     let mut steps = 0;
     while let Some(Reverse((cost, node))) = queue.pop() {
@@ -130,19 +119,11 @@ fn shortest(edges: &[Edge], target: &[i128], modulus: i128) -> Result<Option<(i1
             let total = super::simplex::add(cost, edge.cost)?;
             let id = *known.entry(next.clone()).or_insert_with(|| {
                 nodes.push(next);
-                reached.push(Reached {
-                    cost: i128::MAX,
-                    from: None,
-                    settled: false,
-                });
+                reached.push(Reached { cost: i128::MAX, from: None, settled: false });
                 nodes.len() - 1
             });
             if total < reached[id].cost {
-                reached[id] = Reached {
-                    cost: total,
-                    from: Some((node, index)),
-                    settled: false,
-                };
+                reached[id] = Reached { cost: total, from: Some((node, index)), settled: false };
                 queue.push(Reverse((total, id)));
             }
         }

@@ -74,9 +74,7 @@ pub(super) struct Row {
 /// Merges classes without demand away and equal ones together, in an order that does not depend on the input's.
 pub(super) fn rows(problem: &Problem<'_>) -> Vec<Row> {
     let offered = problem.offers.iter().map(|o| &o.product.id);
-    let present = offered
-        .chain(problem.partial.iter().map(|p| &p.product.id))
-        .collect::<BTreeSet<_>>();
+    let present = offered.chain(problem.partial.iter().map(|p| &p.product.id)).collect::<BTreeSet<_>>();
     let mut rows: BTreeMap<Vec<(&str, &str)>, Row> = BTreeMap::new();
     let mut order = (0..problem.classes.len()).collect::<Vec<_>>();
     order.sort_by_key(|&c| &problem.classes[c].name);
@@ -87,10 +85,7 @@ pub(super) fn rows(problem: &Problem<'_>) -> Vec<Row> {
         }
         let here = wanted.profiles.iter().filter(|(id, _)| present.contains(id));
         let key = here.map(|(id, name)| (id.as_str(), name.as_str())).collect();
-        let row = rows.entry(key).or_insert_with(|| Row {
-            members: Vec::new(),
-            demand: 0,
-        });
+        let row = rows.entry(key).or_insert_with(|| Row { members: Vec::new(), demand: 0 });
         row.members.push(class);
         row.demand += u128::from(wanted.count);
     }
@@ -113,15 +108,8 @@ pub(super) fn fit(problem: &Problem<'_>, rows: &[Row], product: &Product) -> Res
         }
     }
     let names = by_profile.keys().map(|name| (*name).clone()).collect::<Vec<_>>();
-    let space = if names.is_empty() {
-        None
-    } else {
-        Some(Space::new(product, &names)?)
-    };
-    Ok(Fit {
-        rows: by_profile.into_values().collect(),
-        space,
-    })
+    let space = if names.is_empty() { None } else { Some(Space::new(product, &names)?) };
+    Ok(Fit { rows: by_profile.into_values().collect(), space })
 }
 
 /// The largest multisets that fit `room`, in rows: where several rows take one profile, every way to share it.
@@ -171,23 +159,11 @@ pub(super) fn build(
     rows: &[Row],
     fits: &BTreeMap<&str, Fit>,
 ) -> Result<Program, PackError> {
-    let unit = problem
-        .offers
-        .iter()
-        .fold(0, |g, o| gcd(g, i128::from(o.cost)))
-        .max(1);
-    let demand = rows
-        .iter()
-        .map(|r| i128::try_from(r.demand).map_err(|_| TooLarge))
-        .collect::<Result<_, _>>()?;
-    let mut program = Program {
-        demand,
-        columns: Vec::new(),
-        supplies: Vec::new(),
-        start: Vec::new(),
-        unit,
-        penalty: 0,
-    };
+    let unit = problem.offers.iter().fold(0, |g, o| gcd(g, i128::from(o.cost))).max(1);
+    let demand =
+        rows.iter().map(|r| i128::try_from(r.demand).map_err(|_| TooLarge)).collect::<Result<_, _>>()?;
+    let mut program =
+        Program { demand, columns: Vec::new(), supplies: Vec::new(), start: Vec::new(), unit, penalty: 0 };
     let mut open: Vec<Option<(i128, usize)>> = vec![None; rows.len()];
     add_offers(problem, rows, fits, &mut program, &mut open)?;
     add_partial(problem, rows, fits, &mut program)?;
@@ -200,22 +176,12 @@ pub(super) fn build(
             None => (program.penalty, Source::Unplaced),
         };
         program.start.push(program.columns.len());
-        program.columns.push(Column {
-            holds,
-            cost,
-            supply: None,
-            source,
-        });
+        program.columns.push(Column { holds, cost, supply: None, source });
     }
     for row in 0..rows.len() {
         let mut holds = vec![0; rows.len()];
         holds[row] = -1;
-        program.columns.push(Column {
-            holds,
-            cost: 0,
-            supply: None,
-            source: Source::Slack,
-        });
+        program.columns.push(Column { holds, cost: 0, supply: None, source: Source::Slack });
     }
     Ok(program)
 }
@@ -228,13 +194,7 @@ fn add_offers(
     open: &mut [Option<(i128, usize)>],
 ) -> Result<(), PackError> {
     let mut order = (0..problem.offers.len()).collect::<Vec<_>>();
-    order.sort_by_key(|&o| {
-        (
-            problem.offers[o].cost,
-            &problem.offers[o].product.id,
-            problem.offers[o].limit,
-        )
-    });
+    order.sort_by_key(|&o| (problem.offers[o].cost, &problem.offers[o].product.id, problem.offers[o].limit));
     for index in order {
         let offer = &problem.offers[index];
         let fit = &fits[offer.product.id.as_str()];
@@ -272,10 +232,7 @@ fn add_partial(
         }
         let id = partial.product.id.as_str();
         if let Some(space) = &fits[id].space {
-            by_room
-                .entry((id, space.room(partial.product, &partial.layout)?))
-                .or_default()
-                .push(index);
+            by_room.entry((id, space.room(partial.product, &partial.layout)?)).or_default().push(index);
         }
     }
     let mut alike: BTreeMap<Vec<Vec<i128>>, Vec<usize>> = BTreeMap::new();
@@ -289,10 +246,7 @@ fn add_partial(
     }
     for (holds, mut members) in alike {
         members.sort_by_key(|&p| (&problem.partial[p].product.id, &problem.partial[p].layout));
-        let count = members
-            .iter()
-            .map(|&p| i128::from(problem.partial[p].count))
-            .sum();
+        let count = members.iter().map(|&p| i128::from(problem.partial[p].count)).sum();
         let supply = program.supply(count, SupplyKind::Partial(members), rows.len());
         program.push(holds, 0, Some(supply), Source::Group(supply));
     }
@@ -316,15 +270,10 @@ fn penalty(
     }
     for offer in problem.offers {
         // No more GPUs of a limited offer are used than there are instances to place.
-        let instances = program
-            .demand
-            .iter()
-            .try_fold(0i128, |sum, d| sum.checked_add(*d))
-            .ok_or(TooLarge)?;
+        let instances =
+            program.demand.iter().try_fold(0i128, |sum, d| sum.checked_add(*d)).ok_or(TooLarge)?;
         let used = instances.min(i128::from(offer.limit.unwrap_or(0)));
-        let all = used
-            .checked_mul(i128::from(offer.cost) / program.unit)
-            .ok_or(TooLarge)?;
+        let all = used.checked_mul(i128::from(offer.cost) / program.unit).ok_or(TooLarge)?;
         most = most.checked_add(all).ok_or(TooLarge)?;
     }
     Ok(most)
@@ -333,11 +282,7 @@ fn penalty(
 impl Program {
     fn supply(&mut self, count: i128, kind: SupplyKind, rows: usize) -> usize {
         let supply = self.supplies.len();
-        self.supplies.push(Supply {
-            count,
-            slack: self.columns.len(),
-            kind,
-        });
+        self.supplies.push(Supply { count, slack: self.columns.len(), kind });
         self.columns.push(Column {
             holds: vec![0; rows],
             cost: 0,
@@ -348,12 +293,7 @@ impl Program {
     }
 
     fn push(&mut self, holds: Vec<Vec<i128>>, cost: i128, supply: Option<usize>, source: Source) {
-        let columns = holds.into_iter().map(|holds| Column {
-            holds,
-            cost,
-            supply,
-            source,
-        });
+        let columns = holds.into_iter().map(|holds| Column { holds, cost, supply, source });
         self.columns.extend(columns);
     }
 }

@@ -46,11 +46,7 @@ pub(super) fn search(
             for column in chosen {
                 *uses.entry(column).or_insert(0) += 1;
             }
-            best = Some(Found {
-                cost,
-                uses,
-                exhausted,
-            });
+            best = Some(Found { cost, uses, exhausted });
         }
         if let Some(found) = &mut best {
             found.exhausted |= exhausted;
@@ -122,10 +118,7 @@ impl<'a> Tree<'a> {
         let mut worth = Vec::new();
         for &key in &vertex.keys {
             let column = &program.columns[key];
-            worth.push(sub(
-                dot(&vertex.prices, &column.holds)?,
-                mul(vertex.den, column.cost)?,
-            )?);
+            worth.push(sub(dot(&vertex.prices, &column.holds)?, mul(vertex.den, column.cost)?)?);
         }
         let most = |row: usize| program.columns.iter().map(|c| c.holds[row]).max().unwrap_or(0);
         let mut order = (0..program.demand.len()).collect::<Vec<_>>();
@@ -202,11 +195,8 @@ impl<'a> Tree<'a> {
 
     /// Whether the same rest with the same supplies was met before, as cheaply.
     fn was_here(&mut self) -> bool {
-        let mut drawn = self
-            .chosen
-            .iter()
-            .filter_map(|&c| self.program.columns[c].supply)
-            .collect::<Vec<_>>();
+        let mut drawn =
+            self.chosen.iter().filter_map(|&c| self.program.columns[c].supply).collect::<Vec<_>>();
         drawn.sort_unstable();
         let known = self.seen.entry((self.rest.clone(), drawn)).or_insert(i128::MAX);
         if *known <= self.cost {
@@ -224,15 +214,8 @@ impl<'a> Tree<'a> {
             if column.holds[row] <= 0 || column.supply.is_some_and(|s| self.left[s] == 0) {
                 continue;
             }
-            let covers = column
-                .holds
-                .iter()
-                .zip(&self.rest)
-                .map(|(h, r)| (*h).min(*r))
-                .collect::<Vec<_>>();
-            let known = found
-                .entry((covers, column.supply))
-                .or_insert((column.cost, index));
+            let covers = column.holds.iter().zip(&self.rest).map(|(h, r)| (*h).min(*r)).collect::<Vec<_>>();
+            let known = found.entry((covers, column.supply)).or_insert((column.cost, index));
             if column.cost < known.0 {
                 *known = (column.cost, index);
             }

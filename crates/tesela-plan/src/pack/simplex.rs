@@ -46,9 +46,7 @@ pub(super) fn solve(program: &Program) -> Result<Vertex, TooLarge> {
         match leaving {
             Leaving::Work(row) => work[row] = entering,
             Leaving::Key(supply) => {
-                let beside = work
-                    .iter()
-                    .position(|&c| program.columns[c].supply == Some(supply));
+                let beside = work.iter().position(|&c| program.columns[c].supply == Some(supply));
                 match beside {
                     // Another basic column of the supply becomes its key, and the old key leaves from its place.
                     Some(row) => {
@@ -105,15 +103,7 @@ fn vertex(program: &Program, work: &[usize], keys: &[usize]) -> Result<Vertex, T
             *price = add(*price, mul(*cost, *value)?)?;
         }
     }
-    Ok(Vertex {
-        den,
-        work: work.to_vec(),
-        work_x,
-        keys: keys.to_vec(),
-        key_x: Vec::new(),
-        prices,
-        inverse,
-    })
+    Ok(Vertex { den, work: work.to_vec(), work_x, keys: keys.to_vec(), key_x: Vec::new(), prices, inverse })
 }
 
 fn fill_key_values(program: &Program, vertex: &mut Vertex) -> Result<(), TooLarge> {
@@ -151,10 +141,7 @@ fn entering(program: &Program, vertex: &Vertex, bland: bool) -> Result<Option<us
     let mut base = Vec::with_capacity(vertex.keys.len());
     for &key in &vertex.keys {
         let column = &program.columns[key];
-        base.push(sub(
-            mul(vertex.den, column.cost)?,
-            dot(&vertex.prices, &column.holds)?,
-        )?);
+        base.push(sub(mul(vertex.den, column.cost)?, dot(&vertex.prices, &column.holds)?)?);
     }
     let mut best = None;
     let mut least = 0;
@@ -191,11 +178,7 @@ fn leaving(
     for row in &vertex.inverse {
         fall.push(dot(row, &holds)?);
     }
-    let mut supplies = vertex
-        .work
-        .iter()
-        .filter_map(|&c| program.columns[c].supply)
-        .collect::<Vec<_>>();
+    let mut supplies = vertex.work.iter().filter_map(|&c| program.columns[c].supply).collect::<Vec<_>>();
     supplies.extend(program.columns[entering].supply);
     supplies.sort_unstable();
     supplies.dedup();
@@ -211,12 +194,7 @@ fn leaving(
                 y = sub(y, *fall)?;
             }
         }
-        candidates.push((
-            key_value(program, vertex, supply)?,
-            y,
-            vertex.keys[supply],
-            Leaving::Key(supply),
-        ));
+        candidates.push((key_value(program, vertex, supply)?, y, vertex.keys[supply], Leaving::Key(supply)));
     }
     let mut best: Option<(i128, i128, usize, Leaving)> = None;
     for (x, y, column, leaving) in candidates {
@@ -270,10 +248,7 @@ fn invert(mut matrix: Vec<Vec<i128>>) -> Result<(Vec<Vec<i128>>, i128), TooLarge
         .into_iter()
         .map(|row| row[n..].iter().map(|v| v * sign).collect::<Vec<_>>())
         .collect::<Vec<_>>();
-    let common = inverse
-        .iter()
-        .flatten()
-        .fold(den, |g, v| super::program::gcd(g, v.abs()));
+    let common = inverse.iter().flatten().fold(den, |g, v| super::program::gcd(g, v.abs()));
     if common > 1 {
         den /= common;
         for value in inverse.iter_mut().flatten() {

@@ -24,7 +24,13 @@ enum Means {
 
 impl<'a> Placer<'_, 'a> {
     /// Instances for up to `count` pods.
-    pub(super) fn place_instance(&mut self, w: usize, need: &InstanceNeed, count: u64, only: Option<usize>) -> u64 {
+    pub(super) fn place_instance(
+        &mut self,
+        w: usize,
+        need: &InstanceNeed,
+        count: u64,
+        only: Option<usize>,
+    ) -> u64 {
         if self.workload(w).gpus > 1 && self.workload(w).request.is_none() {
             return 0;
         }
@@ -50,10 +56,13 @@ impl<'a> Placer<'_, 'a> {
         for offer in self.offers() {
             while placed < count {
                 let Some(node) = self.buy(w, offer) else { break };
-                let more = self.instances_by(w, need, count - placed, Some(node), &[
-                    Means::CutOnUsed,
-                    Means::NewMig,
-                ]);
+                let more = self.instances_by(
+                    w,
+                    need,
+                    count - placed,
+                    Some(node),
+                    &[Means::CutOnUsed, Means::NewMig],
+                );
                 if more == 0 {
                     self.return_last(offer);
                     break;
@@ -66,7 +75,14 @@ impl<'a> Placer<'_, 'a> {
 
     /// Node after node, each by the first of these means that gives one. The cheapest piece of a GPU first,
     /// then nodes in use, then those that need the least change.
-    fn instances_by(&mut self, w: usize, need: &InstanceNeed, count: u64, only: Option<usize>, means: &[Means]) -> u64 {
+    fn instances_by(
+        &mut self,
+        w: usize,
+        need: &InstanceNeed,
+        count: u64,
+        only: Option<usize>,
+        means: &[Means],
+    ) -> u64 {
         if count == 0 {
             return 0;
         }
@@ -101,7 +117,13 @@ impl<'a> Placer<'_, 'a> {
         share * u128::from(kind.weight)
     }
 
-    fn first_means(&self, w: usize, need: &InstanceNeed, node: usize, means: &[Means]) -> Option<(Means, usize)> {
+    fn first_means(
+        &self,
+        w: usize,
+        need: &InstanceNeed,
+        node: usize,
+        means: &[Means],
+    ) -> Option<(Means, usize)> {
         let state = &self.world.nodes[node];
         means.iter().find_map(|&m| {
             let slot = self.slot_for(w, need, state, m)?;
@@ -143,7 +165,9 @@ impl<'a> Placer<'_, 'a> {
         let Some((means, slot)) = found else { return false };
         let devices = self.workload(w).gpus;
         let state = &mut self.world.nodes[node];
-        let Some((rules, profile)) = rule_for(&self.world.kinds[state.gpus[slot].kind], need) else { return false };
+        let Some((rules, profile)) = rule_for(&self.world.kinds[state.gpus[slot].kind], need) else {
+            return false;
+        };
         let user = User { owner: Owner::Workload(w), devices, units: 1, staying: 0 };
         for _ in 0..devices {
             let gpu = &mut state.gpus[slot];
@@ -197,17 +221,31 @@ fn taken_units(gpu: &GpuState<'_>) -> u32 {
 }
 
 /// Whether `devices` instances can be had on a GPU by these means.
-fn can(kinds: &[Kind<'_>], state: &NodeState<'_>, gpu: &GpuState<'_>, need: &InstanceNeed, means: Means, devices: usize) -> bool {
+fn can(
+    kinds: &[Kind<'_>],
+    state: &NodeState<'_>,
+    gpu: &GpuState<'_>,
+    need: &InstanceNeed,
+    means: Means,
+    devices: usize,
+) -> bool {
     let Some((rules, profile)) = rule_for(&kinds[gpu.kind], need) else { return false };
     if state.shares_profile(gpu.kind, profile) {
         return false;
     }
     let used = gpu.used();
     match (&gpu.content, means) {
-        (Content::Mig(cuts), Means::FreeOnUsed) => used && cuts.iter().filter(|c| is_free(c, profile)).count() >= devices,
-        (Content::Mig(cuts), Means::FreeOnIdle) => !used && cuts.iter().filter(|c| is_free(c, profile)).count() >= devices,
+        (Content::Mig(cuts), Means::FreeOnUsed) => {
+            used && cuts.iter().filter(|c| is_free(c, profile)).count() >= devices
+        }
+        (Content::Mig(cuts), Means::FreeOnIdle) => {
+            !used && cuts.iter().filter(|c| is_free(c, profile)).count() >= devices
+        }
         (Content::Mig(cuts), Means::CutOnUsed) => {
-            used && gpu.exact && !state.geometry_disturbs(gpu) && state.may_cut(cuts) && fits(rules, cuts, profile, devices)
+            used && gpu.exact
+                && !state.geometry_disturbs(gpu)
+                && state.may_cut(cuts)
+                && fits(rules, cuts, profile, devices)
         }
         (Content::Mig(cuts), Means::CutOnIdle) => {
             !used && state.may_recut(gpu) && state.may_cut(cuts) && fits(rules, cuts, profile, devices)

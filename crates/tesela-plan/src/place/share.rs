@@ -27,7 +27,7 @@ pub(crate) struct Pools {
 impl Pools {
     /// For each pool and kind the count with which its members take the fewest GPUs.
     pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], world: &World<'_>) -> Self {
-        let mut members: BTreeMap<(Mode, Option<String>), Vec<(&ShareNeed, u64)>> = BTreeMap::new();
+        let mut members: BTreeMap<_, Vec<(&ShareNeed, u64)>> = BTreeMap::new();
         for (workload, decision) in input.demand.workloads.iter().zip(decisions) {
             if let Some(Shape::Share(need)) = decision.shapes.first() {
                 members.entry((need.mode, need.tenant.clone())).or_default().push((need, workload.count));
@@ -36,8 +36,10 @@ impl Pools {
         let mut replicas = BTreeMap::new();
         for ((mode, tenant), members) in members {
             for (k, kind) in world.kinds.iter().enumerate() {
-                let each: Vec<(u32, u64)> =
-                    members.iter().map(|(n, pods)| (most_replicas(kind.memory, n, &input.settings), *pods)).collect();
+                let each: Vec<(u32, u64)> = members
+                    .iter()
+                    .map(|(n, pods)| (most_replicas(kind.memory, n, &input.settings), *pods))
+                    .collect();
                 if let Some(best) = fewest_gpus(&each) {
                     replicas.insert((mode, tenant.clone(), k), best);
                 }
@@ -136,7 +138,8 @@ impl<'a> Placer<'_, 'a> {
     /// How a node would share with this workload; `None` when it cannot.
     fn sharing_of(&self, w: usize, need: &ShareNeed, node: usize) -> Option<Sharing> {
         let state = &self.world.nodes[node];
-        let most = |gpu: &GpuState<'_>| most_replicas(self.world.kinds[gpu.kind].memory, need, &self.input.settings);
+        let most =
+            |gpu: &GpuState<'_>| most_replicas(self.world.kinds[gpu.kind].memory, need, &self.input.settings);
         let full = || state.gpus.iter().filter(|g| matches!(g.content, Content::Full(_)));
         if need.mode == Mode::Mps && full().count() < state.gpus.len() {
             return None;
@@ -155,7 +158,11 @@ impl<'a> Placer<'_, 'a> {
                     kinds.filter_map(|g| self.pools.of(need, g.kind)).min().filter(|r| *r <= least && *r >= 2)
                 };
                 let replicas = offered.or_else(planned)?;
-                (state.single.is_none()).then(|| Sharing { mode: need.mode, replicas, tenant: need.tenant.clone() })
+                (state.single.is_none()).then(|| Sharing {
+                    mode: need.mode,
+                    replicas,
+                    tenant: need.tenant.clone(),
+                })
             }
         }
     }
@@ -174,9 +181,8 @@ impl<'a> Placer<'_, 'a> {
 
 fn offered(gpu: &GpuState<'_>, mode: Mode) -> Option<u32> {
     match (gpu.today, mode) {
-        (Some(Offer::TimeSliced { replicas }), Mode::TimeSliced) | (Some(Offer::Mps { replicas }), Mode::Mps) => {
-            Some(*replicas)
-        }
+        (Some(Offer::TimeSliced { replicas }), Mode::TimeSliced)
+        | (Some(Offer::Mps { replicas }), Mode::Mps) => Some(*replicas),
         _ => None,
     }
 }
@@ -187,12 +193,12 @@ impl NodeState<'_> {
             Content::Full(users) => users.iter().map(|u| u.units).sum::<u64>() < u64::from(sharing.replicas),
             Content::Mig(_) => false,
         };
-        let slot = (0..self.gpus.len()).filter(|&g| room(&self.gpus[g]) && allowed(self.gpus[g].kind)).min_by_key(
-            |&g| {
+        let slot = (0..self.gpus.len())
+            .filter(|&g| room(&self.gpus[g]) && allowed(self.gpus[g].kind))
+            .min_by_key(|&g| {
                 let gpu = &self.gpus[g];
                 (!gpu.used(), gpu.leaving.len(), g)
-            },
-        );
+            });
         let Some(slot) = slot else { return false };
         if let Content::Full(users) = &mut self.gpus[slot].content {
             join(users, Owner::Workload(w), 1, 0);
@@ -207,12 +213,7 @@ impl NodeState<'_> {
     }
 
     /// Takes `devices` free devices that the node offers today under exactly this name.
-    pub(super) fn take_free_device(
-        &mut self,
-        request: &GpuResource,
-        devices: u32,
-        w: usize,
-    ) -> bool {
+    pub(super) fn take_free_device(&mut self, request: &GpuResource, devices: u32, w: usize) -> bool {
         let Source::Exists(node) = self.source else { return false };
         let named = node.gpus.iter().any(|g| named_so(&g.offer, request, self.renamed));
         named && self.still_as_offered(node, request) && self.seat_new(request, devices, w)
@@ -227,7 +228,9 @@ impl NodeState<'_> {
             Some(Full::Shared(s)) => {
                 s.tenant.is_none()
                     && node.gpus.iter().all(|g| match g.offer {
-                        Offer::TimeSliced { replicas } => (s.mode, s.replicas) == (Mode::TimeSliced, replicas),
+                        Offer::TimeSliced { replicas } => {
+                            (s.mode, s.replicas) == (Mode::TimeSliced, replicas)
+                        }
                         Offer::Mps { replicas } => (s.mode, s.replicas) == (Mode::Mps, replicas),
                         Offer::Exclusive => false,
                         Offer::Mig { .. } => true,

@@ -19,8 +19,12 @@ const UNKNOWN_MEMORY: u64 = 40_960;
 impl<'a> World<'a> {
     /// The fleet with everything seated that runs today and for which `stays(workload, holding)` holds.
     pub(crate) fn build(input: &PlanInput<'a>, stays: &dyn Fn(usize, &Holding) -> bool) -> Self {
-        let mut world =
-            World { kinds: Vec::new(), nodes: Vec::new(), lost: Vec::new(), bought: vec![0; input.fleet.buy.len()] };
+        let mut world = World {
+            kinds: Vec::new(),
+            nodes: Vec::new(),
+            lost: Vec::new(),
+            bought: vec![0; input.fleet.buy.len()],
+        };
         for node in &input.fleet.nodes {
             let state = world.node(input, node);
             world.nodes.push(state);
@@ -131,9 +135,18 @@ impl<'a> World<'a> {
                 let exact = seen && cuts.is_some();
                 (Content::Mig(cuts.unwrap_or_default()), exact)
             }
-            Offer::Exclusive | Offer::TimeSliced { .. } | Offer::Mps { .. } => (Content::Full(Vec::new()), true),
+            Offer::Exclusive | Offer::TimeSliced { .. } | Offer::Mps { .. } => {
+                (Content::Full(Vec::new()), true)
+            }
         };
-        GpuState { kind, uuid: gpu.uuid.as_deref(), today: Some(&gpu.offer), content, exact, leaving: Vec::new() }
+        GpuState {
+            kind,
+            uuid: gpu.uuid.as_deref(),
+            today: Some(&gpu.offer),
+            content,
+            exact,
+            leaving: Vec::new(),
+        }
     }
 
     fn seat_running(&mut self, input: &PlanInput<'a>, stays: &dyn Fn(usize, &Holding) -> bool) {
@@ -235,7 +248,9 @@ impl NodeState<'_> {
         for _ in 0..devices {
             // Seats that a leaver is known to hold are taken last.
             let who = (owner, devices, staying);
-            if !self.seat_device(resource, wanted, who, true) && !self.seat_device(resource, wanted, who, false) {
+            if !self.seat_device(resource, wanted, who, true)
+                && !self.seat_device(resource, wanted, who, false)
+            {
                 if let Some((gpus, full)) = before {
                     self.gpus = gpus;
                     self.full = full;
@@ -255,34 +270,36 @@ impl NodeState<'_> {
     ) -> bool {
         let single = self.strategy == MigStrategy::Single;
         let here = |gpu: &GpuState<'_>| wanted.is_none_or(|(uuid, _)| gpu.uuid.is_none_or(|u| u == uuid));
-        let left = |gpu: &GpuState<'_>| !beside_leavers || gpu.leaving.is_empty() || gpu.has_left(resource, single);
+        let left =
+            |gpu: &GpuState<'_>| !beside_leavers || gpu.leaving.is_empty() || gpu.has_left(resource, single);
         for gpu in self.gpus.iter_mut().filter(|g| here(g) && left(g)) {
             let Some(offer) = gpu.today else { continue };
             match (&mut gpu.content, offer) {
-                (Content::Full(users), Offer::Exclusive) if *resource == GpuResource::gpu() => {
-                    if users.is_empty() {
-                        join(users, owner, devices, staying);
-                        self.full = Some(Full::Whole);
-                        return true;
-                    }
+                (Content::Full(users), Offer::Exclusive)
+                    if *resource == GpuResource::gpu() && users.is_empty() =>
+                {
+                    join(users, owner, devices, staying);
+                    self.full = Some(Full::Whole);
+                    return true;
                 }
                 (Content::Full(users), Offer::TimeSliced { replicas } | Offer::Mps { replicas })
-                    if resource.device == GpuDevice::Gpu =>
+                    if resource.device == GpuDevice::Gpu
+                        && users.iter().map(|u| u.units).sum::<u64>() < u64::from(*replicas) =>
                 {
-                    if users.iter().map(|u| u.units).sum::<u64>() < u64::from(*replicas) {
-                        join(users, owner, devices, staying);
-                        let mode = if matches!(offer, Offer::Mps { .. }) { Mode::Mps } else { Mode::TimeSliced };
-                        let kept = match &self.full {
-                            Some(Full::Shared(s)) => s.tenant.clone(),
-                            _ => None,
-                        };
-                        self.full = Some(Full::Shared(Sharing { mode, replicas: *replicas, tenant: kept }));
-                        return true;
-                    }
+                    join(users, owner, devices, staying);
+                    let mode = if matches!(offer, Offer::Mps { .. }) { Mode::Mps } else { Mode::TimeSliced };
+                    let kept = match &self.full {
+                        Some(Full::Shared(s)) => s.tenant.clone(),
+                        _ => None,
+                    };
+                    self.full = Some(Full::Shared(Sharing { mode, replicas: *replicas, tenant: kept }));
+                    return true;
                 }
                 (Content::Mig(cuts), _) => {
                     let start = wanted.and_then(|(_, start)| start);
-                    if let Some(profile) = seat_on_cut(cuts, offer, (resource, single, start), (owner, devices, staying)) {
+                    if let Some(profile) =
+                        seat_on_cut(cuts, offer, (resource, single, start), (owner, devices, staying))
+                    {
                         if single {
                             self.single = Some(profile);
                         }
@@ -350,14 +367,9 @@ fn seat_on_cut(
     (owner, devices, staying): (Owner, u32, u64),
 ) -> Option<ProfileName> {
     let Offer::Mig { instances, .. } = offer else { return None };
-    let found = cuts
-        .iter_mut()
-        .zip(instances)
-        .find(|(cut, i)| {
-            offers(resource, &i.profile, single)
-                && start.is_none_or(|s| s == cut.start)
-                && free_units(cut) > 0
-        })?;
+    let found = cuts.iter_mut().zip(instances).find(|(cut, i)| {
+        offers(resource, &i.profile, single) && start.is_none_or(|s| s == cut.start) && free_units(cut) > 0
+    })?;
     join(&mut found.0.users, owner, devices, staying);
     Some(found.1.profile.clone())
 }

@@ -88,7 +88,12 @@ impl<'a> MigRules<'a> {
         self.starts_beside(taken, count, profile)
     }
 
-    fn starts_beside(&self, taken: Taken, count: usize, profile: usize) -> impl Iterator<Item = u32> + use<'_> {
+    fn starts_beside(
+        &self,
+        taken: Taken,
+        count: usize,
+        profile: usize,
+    ) -> impl Iterator<Item = u32> + use<'_> {
         let rule = &self.profiles[profile];
         let engines = (0..5).all(|e| match (rule.engines[e], self.caps[e]) {
             (Some(wants), Some(cap)) => taken.engines[e] + wants <= cap,

@@ -20,7 +20,9 @@ pub fn carried_out(fleet: &Fleet, demand: &Demand, plan: &Plan) -> (Fleet, Deman
     let mut wanted = demand.clone();
     for workload in &mut wanted.workloads {
         let mine = |a: &&Assignment| {
-            a.workload == workload.key.name && a.namespace == workload.key.namespace && a.kind == workload.key.kind
+            a.workload == workload.key.name
+                && a.namespace == workload.key.namespace
+                && a.kind == workload.key.kind
         };
         let here: Vec<&Assignment> = plan.assignments.iter().filter(mine).collect();
         workload.running = here.iter().filter_map(|a| holding(a)).collect();
@@ -44,9 +46,10 @@ fn holding(a: &Assignment) -> Option<Holding> {
 
 fn apply(node: &mut Node, planned: &PlannedNode) {
     node.mig_strategy = planned.mig_strategy;
-    let used = planned.gpus.iter().any(|g| {
-        g.used_by.iter().chain(g.instances.iter().flat_map(|i| &i.used_by)).any(|u| u.pods > 0)
-    });
+    let used = planned
+        .gpus
+        .iter()
+        .any(|g| g.used_by.iter().chain(g.instances.iter().flat_map(|i| &i.used_by)).any(|u| u.pods > 0));
     if !used {
         return;
     }
@@ -68,7 +71,11 @@ fn set(gpu: &mut Gpu, to: &PlannedGpu) {
                 .collect();
             let replicas: BTreeMap<_, _> =
                 to.instances.iter().filter_map(|i| Some((i.profile.clone(), i.replicas?))).collect();
-            Offer::Mig { instances, replicas, origin: if to.starts == Origin::Estimated { Origin::Estimated } else { Origin::Measured } }
+            Offer::Mig {
+                instances,
+                replicas,
+                origin: if to.starts == Origin::Estimated { Origin::Estimated } else { Origin::Measured },
+            }
         }
         (Mode::TimeSliced, Some(replicas)) => Offer::TimeSliced { replicas },
         (Mode::Mps, Some(replicas)) => Offer::Mps { replicas },

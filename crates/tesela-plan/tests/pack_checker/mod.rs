@@ -17,21 +17,14 @@ fn profile<'a>(product: &'a Product, name: &str) -> &'a Profile {
 pub(crate) type Placed<'a> = (&'a Profile, u32, u32);
 
 fn placed<'a>(product: &'a Product, instances: &[Instance]) -> Vec<Placed<'a>> {
-    instances
-        .iter()
-        .map(|i| (profile(product, i.profile.as_str()), i.start, i.size))
-        .collect()
+    instances.iter().map(|i| (profile(product, i.profile.as_str()), i.start, i.size)).collect()
 }
 
 /// Why these instances cannot be on one GPU together.
 pub(crate) fn fault(product: &Product, instances: &[Placed<'_>]) -> Option<String> {
     let mut units = [false; 64];
     for (profile, start, size) in instances {
-        if !profile
-            .placements
-            .iter()
-            .any(|p| p.start == *start && p.size == *size)
-        {
+        if !profile.placements.iter().any(|p| p.start == *start && p.size == *size) {
             return Some(format!("{} may not sit at {start}:{size}", profile.name));
         }
         for unit in *start..start + size {
@@ -43,16 +36,10 @@ pub(crate) fn fault(product: &Product, instances: &[Placed<'_>]) -> Option<Strin
     if instances.iter().map(|(p, ..)| p.compute_slices).sum::<u32>() > product.compute_slices {
         return Some("too many compute slices".to_owned());
     }
-    let full = product
-        .profiles
-        .iter()
-        .find(|p| p.compute_slices == product.compute_slices);
+    let full = product.profiles.iter().find(|p| p.compute_slices == product.compute_slices);
     for engine in 0..5 {
         let cap = full.and_then(|p| p.engines.values()[engine]);
-        let taken = instances
-            .iter()
-            .filter_map(|(p, ..)| p.engines.values()[engine])
-            .sum::<u32>();
+        let taken = instances.iter().filter_map(|(p, ..)| p.engines.values()[engine]).sum::<u32>();
         if cap.is_some_and(|cap| taken > cap) {
             return Some(format!("{taken} engines of kind {engine}"));
         }
@@ -73,11 +60,7 @@ fn dearest(product: &Product, before: &[Instance], prices: &BTreeMap<String, u12
         let profile = profile(product, name);
         // An instance without a price changes no sum.
         slots.extend(
-            profile
-                .placements
-                .iter()
-                .filter(|_| price > 0)
-                .map(|p| ((profile, p.start, p.size), price)),
+            profile.placements.iter().filter(|_| price > 0).map(|p| ((profile, p.start, p.size), price)),
         );
     }
     fn grow<'a>(
@@ -121,17 +104,11 @@ pub(crate) fn check(problem: &Problem<'_>, packing: &Packing) -> Result<(), Stri
     let penalty = missing * packing.certificate.unplaced_cost.unwrap_or(0);
     let cost_bound = bound.saturating_sub(penalty);
     if cost_bound != u128::from(packing.lower_bound) {
-        return Err(format!(
-            "prices prove {cost_bound}, the packing says {}",
-            packing.lower_bound
-        ));
+        return Err(format!("prices prove {cost_bound}, the packing says {}", packing.lower_bound));
     }
     let proven = bound == penalty + u128::from(packing.cost);
     if proven != packing.proven_optimal {
-        return Err(format!(
-            "proven_optimal is {}, the prices say {proven}",
-            packing.proven_optimal
-        ));
+        return Err(format!("proven_optimal is {}, the prices say {proven}", packing.proven_optimal));
     }
     let searched = packing.cost == packing.search_bound;
     match packing.proof {
@@ -143,10 +120,7 @@ pub(crate) fn check(problem: &Problem<'_>, packing: &Packing) -> Result<(), Stri
         _ => {}
     }
     if packing.search_bound < packing.lower_bound || packing.search_bound > packing.cost {
-        return Err(format!(
-            "the search bound {} is outside of bound and cost",
-            packing.search_bound
-        ));
+        return Err(format!("the search bound {} is outside of bound and cost", packing.search_bound));
     }
     Ok(())
 }
@@ -163,10 +137,9 @@ fn check_placement(problem: &Problem<'_>, packing: &Packing) -> Result<(), Strin
                 cost += count * u128::from(problem.offers[o].cost);
                 (problem.offers[o].product, Vec::new())
             }
-            Source::Partial(p) => (
-                problem.partial[p].product,
-                problem.partial[p].layout.instances().to_vec(),
-            ),
+            Source::Partial(p) => {
+                (problem.partial[p].product, problem.partial[p].layout.instances().to_vec())
+            }
         };
         let instances = placed(product, entry.layout.instances());
         if let Some(fault) = fault(product, &instances) {
@@ -185,17 +158,9 @@ fn check_placement(problem: &Problem<'_>, packing: &Packing) -> Result<(), Strin
         let mut layout = entry.layout.instances().to_vec();
         layout.sort();
         if whole != layout || entry.added.is_empty() || count == 0 {
-            return Err(format!(
-                "{} is not what was there and what was added",
-                entry.layout
-            ));
+            return Err(format!("{} is not what was there and what was added", entry.layout));
         }
-        let total = product
-            .profiles
-            .iter()
-            .flat_map(|p| &p.placements)
-            .map(|p| p.start + p.size)
-            .max();
+        let total = product.profiles.iter().flat_map(|p| &p.placements).map(|p| p.start + p.size).max();
         let taken = instances.iter().map(|(_, _, size)| size).sum::<u32>();
         units += count * u128::from(total.unwrap() - taken);
         let taken = instances.iter().map(|(p, ..)| p.compute_slices).sum::<u32>();
@@ -219,20 +184,9 @@ fn check_placement(problem: &Problem<'_>, packing: &Packing) -> Result<(), Strin
             return Err(format!("{source:?} is used {count} times"));
         }
     }
-    let said = (
-        packing.gpus,
-        packing.cost,
-        packing.wasted_compute_slices,
-        packing.wasted_memory_units,
-    );
+    let said = (packing.gpus, packing.cost, packing.wasted_compute_slices, packing.wasted_memory_units);
     let found = (gpus, cost, slices, units);
-    if (
-        u128::from(said.0),
-        u128::from(said.1),
-        u128::from(said.2),
-        u128::from(said.3),
-    ) != found
-    {
+    if (u128::from(said.0), u128::from(said.1), u128::from(said.2), u128::from(said.3)) != found {
         return Err(format!("says {said:?}, is {found:?}"));
     }
     Ok(())
@@ -246,69 +200,44 @@ fn bound(problem: &Problem<'_>, packing: &Packing) -> Result<u128, String> {
     }
     for (index, offer) in problem.offers.iter().enumerate() {
         let prices = per_profile(problem, offer.product, packing);
-        let extra = certificate
-            .limits
-            .iter()
-            .find(|l| l.offer == index)
-            .map_or(0, |l| l.value);
+        let extra = certificate.limits.iter().find(|l| l.offer == index).map_or(0, |l| l.value);
         if extra > 0 && offer.limit.is_none() {
             return Err("a value for an offer without limit".to_owned());
         }
         let most = certificate.scale * u128::from(offer.cost) + extra;
         let dearest = dearest(offer.product, &[], &prices);
         if dearest > most && offer.limit != Some(0) {
-            return Err(format!(
-                "a layout of {} is priced {dearest}, above {most}",
-                offer.product.id
-            ));
+            return Err(format!("a layout of {} is priced {dearest}, above {most}", offer.product.id));
         }
     }
     let mut known: BTreeMap<(String, Vec<Instance>), u128> = BTreeMap::new();
     for offset in &certificate.offsets {
-        *known
-            .entry((offset.product.to_string(), offset.state.clone()))
-            .or_insert(offset.value) += 0;
+        *known.entry((offset.product.to_string(), offset.state.clone())).or_insert(offset.value) += 0;
     }
     let mut worth = 0;
     let mut checked: BTreeMap<(String, Vec<Instance>), u128> = BTreeMap::new();
     for partial in problem.partial.iter().filter(|p| p.count > 0) {
-        let key = (
-            partial.product.id.to_string(),
-            partial.layout.instances().to_vec(),
-        );
+        let key = (partial.product.id.to_string(), partial.layout.instances().to_vec());
         let value = known.get(&key).copied().unwrap_or(0);
         let dearest = *checked.entry(key).or_insert_with(|| {
             let prices = per_profile(problem, partial.product, packing);
             dearest(partial.product, partial.layout.instances(), &prices)
         });
         if dearest > value {
-            return Err(format!(
-                "a completion of {} is priced {dearest}, above {value}",
-                partial.layout
-            ));
+            return Err(format!("a completion of {} is priced {dearest}, above {value}", partial.layout));
         }
         worth += value * u128::from(partial.count);
     }
-    let offsets = certificate
-        .offsets
-        .iter()
-        .map(|o| o.value * u128::from(o.count))
-        .sum::<u128>();
+    let offsets = certificate.offsets.iter().map(|o| o.value * u128::from(o.count)).sum::<u128>();
     if offsets != worth {
         return Err(format!("offsets sum to {offsets}, should be {worth}"));
     }
-    worth += certificate
-        .limits
-        .iter()
-        .map(|l| l.value * u128::from(l.limit))
-        .sum::<u128>();
+    worth += certificate.limits.iter().map(|l| l.value * u128::from(l.limit)).sum::<u128>();
     let mut gross = 0;
     for class in problem.classes.iter().filter(|c| c.count > 0) {
         let price = certificate.prices.get(&class.name).copied().unwrap_or(0);
-        let stays = !problem
-            .offers
-            .iter()
-            .any(|o| o.limit.is_none() && class.profiles.contains_key(&o.product.id));
+        let stays =
+            !problem.offers.iter().any(|o| o.limit.is_none() && class.profiles.contains_key(&o.product.id));
         let penalty = certificate.unplaced_cost.unwrap_or(0);
         if stays && price > certificate.scale * penalty {
             return Err(format!("{} is priced above what leaving it costs", class.name));
