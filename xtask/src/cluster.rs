@@ -156,7 +156,8 @@ mod tests {
         let items = list["items"].as_array().unwrap();
         assert_eq!(items.len(), 220);
         let bytes = text.len() / items.len();
-        assert!((4_000..12_000).contains(&bytes), "{bytes} bytes per object");
+        // What kubectl prints of a pod with its managed fields is 5 to 15 kB.
+        assert!((4_000..16_000).contains(&bytes), "{bytes} bytes per object");
     }
 
     #[test]

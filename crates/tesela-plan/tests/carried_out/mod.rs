@@ -1,5 +1,7 @@
 //! The cluster as it is after a plan has been carried out: the next plan's input.
 
+#![allow(unreachable_pub, reason = "a module of a test")]
+
 use std::collections::BTreeMap;
 
 use tesela_model::demand::{Demand, DevicePlace, Holding, PodRef};
