@@ -221,7 +221,7 @@ pub(super) fn findings(input: &PlanInput<'_>, decisions: &[Decision], outcome: &
         let unseated = outcome.unseated.iter().any(|u| u.workload == w);
         found.push(Finding {
             severity: Severity::Error,
-            rule: "isolation-broken".into(),
+            rule: if unseated { "isolation-broken-no-room" } else { "isolation-broken" }.into(),
             subject: workload.key.to_string(),
             message: format!(
                 "shares a device with others today, though tenant {} needs isolation `{}` for it",
