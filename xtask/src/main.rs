@@ -22,10 +22,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use crate::suite::Extent;
+
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test [--quick]       every test of the repository; --quick: the everyday tests only
+  test                 every test of the repository
+  test --quick         the everyday tests only
+  test --from STEP     all from a step on
   edges                who may import whom
   generate [--check]   what is generated: write it, or say what is stale
   cluster [--nodes N] [--pods M] [--seed S]
@@ -47,8 +51,9 @@ fn run() -> Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let words = std::env::args().skip(1).collect::<Vec<_>>();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["test"] => return suite::run(&root, false),
-        ["test", "--quick"] => return suite::run(&root, true),
+        ["test"] => return suite::run(&root, Extent::All),
+        ["test", "--quick"] => return suite::run(&root, Extent::Quick),
+        ["test", "--from", step] => return suite::run(&root, Extent::From(step)),
         ["edges"] => edges::run(&root)?,
         ["generate"] => generate(&root, false)?,
         ["generate", "--check"] => generate(&root, true)?,

@@ -1,5 +1,6 @@
 //! `cargo xtask test [--quick]`: every test of the repository, in one command, on a machine that has only Rust, a C++
 //! compiler and Python. It stops at the first step that fails and prints the command that shows the fault alone.
+//! `--from STEP` goes on from a step, once its fault is mended.
 
 mod step;
 mod tools;
@@ -8,20 +9,40 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use self::step::{Call, Step};
 
 /// Seconds that each fuzz target searches.
 const FUZZ_SECONDS: u32 = 20;
 
-/// Runs all steps, or with `quick` only the everyday tests.
-pub(crate) fn run(root: &Path, quick: bool) -> Result<ExitCode> {
+/// Which steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extent<'a> {
+    /// All of them.
+    All,
+    /// Those from the step of this name.
+    From(&'a str),
+    /// The everyday tests.
+    Quick,
+}
+
+/// Runs the steps.
+pub(crate) fn run(root: &Path, extent: Extent<'_>) -> Result<ExitCode> {
     tools::install(root)?;
-    let mut steps = if quick { vec![tests()] } else { all(root)? };
-    if !quick {
-        steps.extend(fuzz(root)?);
-    }
+    let steps = match extent {
+        Extent::Quick => vec![tests()],
+        Extent::All => all(root)?,
+        Extent::From(name) => {
+            let mut steps = all(root)?;
+            let names = steps.iter().map(|step| step.name.clone()).collect::<Vec<_>>();
+            let Some(first) = names.iter().position(|step| step == name) else {
+                bail!("no step is called `{name}`: {}", names.join(", "))
+            };
+            steps.drain(..first);
+            steps
+        }
+    };
     let (mut passed, mut times) = (0, Vec::new());
     let all = steps.len();
     for (index, step) in steps.into_iter().enumerate() {
@@ -53,12 +74,12 @@ fn tests() -> Step {
     Step::counted("tests", Call::cargo("nextest run --workspace --locked"))
 }
 
-/// Every step but the fuzz targets, the cheap ones first.
+/// Every step, the cheap ones first.
 fn all(root: &Path) -> Result<Vec<Step>> {
     let cargo = |name: &str, words: &str| Step::calls(name, vec![Call::cargo(words)]);
     let alone =
         members(root)?.into_iter().map(|name| Call::cargo(&format!("check --quiet --locked -p {name}")));
-    Ok(vec![
+    let mut steps = vec![
         Step::calls(
             "format",
             vec![
@@ -86,7 +107,9 @@ fn all(root: &Path) -> Result<Vec<Step>> {
             "cargo xtask bench-observe --nodes 200 --pods 2000",
             |root| crate::bench_observe::run(root, &["--nodes", "200", "--pods", "2000"].map(str::to_owned)),
         ),
-    ])
+    ];
+    steps.extend(fuzz(root)?);
+    Ok(steps)
 }
 
 /// What the README runs first, without the leading `cargo`.
