@@ -114,7 +114,8 @@ fn assignments(
                 profile: seat.profile.clone(),
                 start: only(&taken.starts),
                 staying,
-                request_today: workload.request.clone().filter(|r| *r != seat.resource),
+                // Pods that stay keep their request, whatever the others of their owner ask for.
+                request_today: workload.request.clone().filter(|r| staying < count && *r != seat.resource),
                 reason: reasons::reason(input, &decisions[seat.workload], outcome, seat, taken),
             },
         );
@@ -140,6 +141,7 @@ fn add(merged: &mut BTreeMap<EntryKey, Assignment>, workload: usize, entry: Assi
     };
     known.count += entry.count;
     known.staying += entry.staying;
+    known.request_today = known.request_today.take().or(entry.request_today);
     known.gpu = known.gpu.take().filter(|g| Some(g) == entry.gpu.as_ref());
     known.start = known.start.filter(|s| Some(*s) == entry.start);
 }
@@ -291,6 +293,7 @@ fn summary(
         .sum();
     let price =
         |names: &mut dyn Iterator<Item = &str>| input.prices.and_then(|p| cost::hourly(p, names).ok());
+    let to_change = assignments.iter().filter(|a| a.request_today.is_some());
     Summary {
         today: today::figures(input.fleet, input.demand, input.prices),
         plan: Figures {
@@ -303,7 +306,7 @@ fn summary(
             hourly_micros: price(&mut kept.iter().flat_map(|n| n.gpus.iter().map(|g| g.product.as_str()))),
         },
         restarts: outcome.restarts,
-        requests_to_change: assignments.iter().filter(|a| a.request_today.is_some()).map(|a| a.count).sum(),
+        requests_to_change: to_change.map(|a| a.count - a.staying).sum(),
         unknown_pods: unknown.iter().map(|w| w.count).sum(),
         unknown_gpus,
         nodes_free: nodes

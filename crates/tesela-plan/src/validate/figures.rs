@@ -238,7 +238,11 @@ fn summary(facts: &Facts<'_>, faults: &mut Faults) {
     agree("today.gpus", summary.today.gpus, sum(&mut fleet.nodes.iter().map(|n| n.gpus.len() as u64)));
     let running = facts.workloads.values().flat_map(|w| &w.running).map(|h| h.pods.len() as u64);
     agree("today.pods_served", summary.today.pods_served, sum(&mut running.into_iter()));
-    let change = plan.assignments.iter().filter(|a| a.request_today.is_some()).map(|a| a.count);
+    let change = plan
+        .assignments
+        .iter()
+        .filter(|a| a.request_today.is_some())
+        .map(|a| a.count.saturating_sub(a.staying));
     agree("requests_to_change", summary.requests_to_change, sum(&mut change.into_iter()));
     for name in &summary.nodes_free {
         if !facts.planned.contains_key(name.as_str()) {
