@@ -192,3 +192,10 @@ fn of_a_key_that_stands_twice_the_last_counts() {
     let counts = config.only_label().unwrap().entries[0].mig_devices.clone().unwrap();
     assert_eq!((counts.len(), counts[0].count.value), (1, 3));
 }
+
+/// Found by the fuzz target: the parser takes a file without `mig-configs`, and refuses an empty one.
+#[test]
+fn a_config_without_labels_is_written_as_one_that_is_taken() {
+    let text = "version: v1\n";
+    assert_eq!(taken(text).to_yaml(), text);
+}

@@ -11,10 +11,11 @@ impl Config {
             let entries = label.entries.iter().map(Entry::out).collect();
             (label.name.value.clone(), Out::List(entries))
         });
-        let out = vec![
-            ("version".to_owned(), Out::text("v1")),
-            ("mig-configs".to_owned(), Out::Map(labels.collect())),
-        ];
+        let mut out = vec![("version".to_owned(), Out::text("v1"))];
+        // Without the key the parser takes no labels; an empty map it refuses.
+        if !self.labels.is_empty() {
+            out.push(("mig-configs".to_owned(), Out::Map(labels.collect())));
+        }
         Out::Map(out).to_yaml()
     }
 }
