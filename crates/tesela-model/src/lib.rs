@@ -9,6 +9,7 @@
 //! | [`resource`] | the names Kubernetes knows GPUs by |
 //! | [`label`] | the node labels this field agrees on |
 //! | [`fleet`] | nodes and the GPUs they hold, as they are now |
+//! | [`activity`] | how busy workloads were, window by window |
 //! | [`demand`] | tenants, workloads, what their pods hold now |
 //! | [`price`] | what a GPU hour costs |
 //! | [`finding`] | something true about today that costs money or breaks work |
@@ -16,6 +17,7 @@
 //!
 //! The crate is pure: no clock, no file, no network, no environment.
 
+pub mod activity;
 pub mod demand;
 pub mod finding;
 pub mod fleet;
