@@ -10,6 +10,7 @@
 //! | [`label`] | the node labels this field agrees on |
 //! | [`fleet`] | nodes and the GPUs they hold, as they are now |
 //! | [`activity`] | how busy workloads were, window by window |
+//! | [`network`] | a served model: its weights, what it keeps of each request |
 //! | [`demand`] | tenants, workloads, what their pods hold now |
 //! | [`price`] | what a GPU hour costs |
 //! | [`finding`] | something true about today that costs money or breaks work |
@@ -23,6 +24,7 @@ pub mod finding;
 pub mod fleet;
 pub mod label;
 pub mod layout;
+pub mod network;
 pub mod origin;
 pub mod plan;
 pub mod price;
