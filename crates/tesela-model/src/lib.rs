@@ -15,6 +15,8 @@
 //! | [`price`] | what a GPU hour costs |
 //! | [`finding`] | something true about today that costs money or breaks work |
 //! | [`plan`] | the decision |
+//! | [`server`] | programs that reserve GPU memory up front |
+//! | [`usage`] | evidence of use: series of memory and activity |
 //!
 //! The crate is pure: no clock, no file, no network, no environment.
 
@@ -31,3 +33,5 @@ pub mod price;
 pub mod product;
 pub mod quantity;
 pub mod resource;
+pub mod server;
+pub mod usage;
