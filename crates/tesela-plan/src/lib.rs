@@ -1,5 +1,6 @@
 //! Pure decisions: layouts, packing with certificate, mode, placement, quotas, cost, validation.
 
+pub mod activity;
 mod assemble;
 pub mod cost;
 mod decide;
@@ -9,6 +10,7 @@ pub mod pack;
 mod place;
 mod planner;
 pub mod quota;
+pub mod reconfigure;
 mod running;
 pub mod today;
 pub mod validate;
