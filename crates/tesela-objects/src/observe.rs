@@ -10,6 +10,8 @@
 //! | pod → record: owner, request, trouble | `pod` |
 //! | node → GPUs and how they are offered | `node`, `cut` |
 //! | pods → workloads | `workload` |
+//! | several snapshots → a series | `series` |
+//! | images and arguments → servers that reserve memory | `server` |
 //! | what is wrong today | `finding` and its parts |
 
 mod cut;
@@ -18,18 +20,21 @@ mod error;
 mod finding;
 mod node;
 mod pod;
+mod series;
+mod server;
 mod wire;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-use tesela_model::demand::{Demand, PodRef};
+use tesela_model::demand::{Demand, PodRef, WorkloadKey};
 use tesela_model::finding::Finding;
 use tesela_model::fleet::{Fleet, Node};
 use tesela_model::product::ProductTable;
 use tesela_model::quantity::{Bytes, MilliCpu, parse_quantity};
 use tesela_model::resource::GpuResource;
+use tesela_model::server::Server;
 
 pub use self::error::ObserveError;
 
@@ -38,6 +43,7 @@ use self::document::{Object, Sink, read_input};
 use self::finding::Scene;
 use self::node::{NodeRecord, Observed};
 use self::pod::PodRecord;
+use self::series::Series;
 use self::wire::QuotaSpec;
 
 /// Namespaces of Kubernetes itself; they get no quotas.
@@ -65,12 +71,29 @@ pub struct Observation {
     pub nodes: usize,
     /// Pods seen, also those without GPUs and those that ended.
     pub pods: usize,
+    /// Workloads that run a server which reserves GPU memory before it needs it.
+    pub servers: BTreeMap<WorkloadKey, Server>,
+    /// Pods of earlier snapshots that held GPUs; some of them may be there still.
+    pub earlier: BTreeMap<PodRef, HeldBefore>,
+}
+
+/// What a pod of an earlier snapshot held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBefore {
+    /// Its workload.
+    pub workload: WorkloadKey,
+    /// Its node.
+    pub node: String,
+    /// What it asked for.
+    pub resource: GpuResource,
 }
 
 /// An object's record, and the document it came from last.
 #[derive(Debug)]
 struct Dated<T> {
     document: u32,
+    /// `resourceVersion`, where the input has it.
+    version: Option<String>,
     record: T,
 }
 
@@ -84,9 +107,10 @@ struct QuotaRecord {
 
 /// Reads one or several inputs of one cluster.
 ///
-/// Each document (a list, or a single object) is a snapshot. An object in a later document replaces the same object
-/// of an earlier one. A list that repeats pods or nodes is a later snapshot of them: what it covers and no longer
-/// has is gone.
+/// An object in a later document (a list, or a single object) replaces the same object of an earlier one. A list that
+/// repeats pods or nodes is a later snapshot of them: what it covers and no longer has is gone. Lists that repeat
+/// nothing are parts of one snapshot. Of several snapshots the last is today, and each workload is demanded with the
+/// most pods that it had at once in any of them.
 #[derive(Debug)]
 pub struct Observer<'t> {
     table: &'t ProductTable,
@@ -108,6 +132,7 @@ struct State {
     /// Nodes, and pods by namespace, that the current document repeats.
     repeats: (usize, BTreeMap<String, usize>),
     gone: (usize, usize),
+    series: Series,
 }
 
 impl<'t> Observer<'t> {
@@ -156,6 +181,9 @@ fn assemble(state: State, table: &ProductTable) -> Observation {
     let asking = state.pods.iter().filter_map(|(name, d)| Some((name, &d.record, d.record.gpu.as_deref()?)));
     let asking = asking.collect::<workload::Pods<'_>>();
     let demand = workload::demand(&asking, &mut drafts);
+    let earlier = state.series.pods.clone();
+    let demand = state.series.raise(demand, &mut drafts);
+    let servers = workload::servers(&asking);
     take_from_nodes(&mut observed, &state.pods, &asking);
     let scene = Scene {
         table,
@@ -174,7 +202,7 @@ fn assemble(state: State, table: &ProductTable) -> Observation {
     let nodes_of_gpus = observed.into_iter().map(|o| o.node).collect();
     let fleet =
         Fleet { nodes: nodes_of_gpus, has_nodes: nodes > 0, namespaces, resources, ..Fleet::default() };
-    Observation { fleet, demand, findings: finding::ordered(drafts), nodes, pods }
+    Observation { fleet, demand, findings: finding::ordered(drafts), nodes, pods, servers, earlier }
 }
 
 /// CPU, memory and devices on GPU nodes that belong to no workload of the demand.
@@ -235,13 +263,27 @@ impl Sink for State {
     fn begin(&mut self) {
         self.document += 1;
         self.repeats = (0, BTreeMap::new());
+        self.series.begin();
+    }
+
+    fn list(&mut self) {
+        self.series.list = true;
     }
 
     fn take(&mut self, object: Object) -> Result<(), String> {
         match object {
             Object::Node(metadata, spec, status) => {
                 let name = metadata.name.clone();
-                let dated = Dated { document: self.document, record: node::record(metadata, spec, status) };
+                self.series.time(metadata.creation_timestamp.as_deref());
+                for condition in &status.conditions {
+                    self.series.time(condition.last_heartbeat_time.as_deref());
+                }
+                let version = metadata.resource_version.clone();
+                let record = node::record(metadata, spec, status);
+                let dated = Dated { document: self.document, version, record };
+                if let Some(before) = self.nodes.get(&name) {
+                    self.series.node(same(before, &dated));
+                }
                 match self.nodes.insert(name.clone(), dated) {
                     Some(before) if before.document == self.document => Err(twice("Node", &name)),
                     before => {
@@ -254,7 +296,14 @@ impl Sink for State {
                 let (metadata, spec, status) = *parts;
                 let name = PodRef { namespace: metadata.namespace.clone(), name: metadata.name.clone() };
                 let record = pod::record(&metadata, spec, &status, self.tenant_label.as_deref());
-                match self.pods.insert(name.clone(), Dated { document: self.document, record }) {
+                self.series.time(metadata.creation_timestamp.as_deref());
+                let dated = Dated { document: self.document, version: metadata.resource_version, record };
+                let before = self.pods.get(&name);
+                self.series.pod(&name.namespace, before.map(|before| same(before, &dated)));
+                if before.is_some() && self.series.wants_census() {
+                    self.series.census(&self.pods, self.document);
+                }
+                match self.pods.insert(name.clone(), dated) {
                     Some(before) if before.document == self.document => {
                         Err(twice("Pod", &format!("{}/{}", name.namespace, name.name)))
                     }
@@ -278,6 +327,7 @@ impl Sink for State {
     fn end(&mut self, list: bool) {
         let (nodes, pods) = std::mem::take(&mut self.repeats);
         if !list {
+            self.series.end(false);
             return;
         }
         let now = self.document;
@@ -286,12 +336,21 @@ impl Sink for State {
             self.nodes.retain(|_, d| d.document == now);
         }
         if !pods.is_empty() {
-            // Pods of one namespace only may be a snapshot of that namespace; of several, of all.
-            let all = pods.len() > 1;
+            // A list with pods of one namespace only may be a snapshot of that namespace; of several, of all.
+            let all = self.series.namespaces() > 1;
             self.pods.retain(|name, d| d.document == now || !(all || pods.contains_key(&name.namespace)));
         }
         self.gone.0 += before.0 - self.nodes.len();
         self.gone.1 += before.1 - self.pods.len();
+        self.series.end(before != (self.nodes.len(), self.pods.len()));
+    }
+}
+
+/// Whether two records of one object are of one time: by the API server's version of it, else by what is kept.
+fn same<T: PartialEq>(before: &Dated<T>, now: &Dated<T>) -> bool {
+    match (&before.version, &now.version) {
+        (Some(before), Some(now)) => before == now,
+        _ => before.record == now.record,
     }
 }
 
@@ -314,7 +373,8 @@ impl State {
             hard.insert(resource, parse_quantity(&amount.0).map_err(told)?);
         }
         let record = QuotaRecord { hard, scoped };
-        self.quotas.insert(PodRef { namespace, name }, Dated { document: self.document, record });
+        let dated = Dated { document: self.document, version: None, record };
+        self.quotas.insert(PodRef { namespace, name }, dated);
         Ok(())
     }
 }

@@ -31,6 +31,8 @@ pub(super) enum Object {
 pub(super) trait Sink {
     /// A document begins: a list or a single object, one snapshot of (part of) a cluster.
     fn begin(&mut self);
+    /// The document is a list; told before its first object.
+    fn list(&mut self);
     /// One object of it. An error is told with its line and column.
     fn take(&mut self, object: Object) -> Result<(), String>;
     /// The document is whole; `list` says whether it was a list.
@@ -350,6 +352,7 @@ impl<'de, S: Sink> Visitor<'de> for ObjectSeed<'_, S> {
                 }
                 Key::Items if self.top => {
                     list = true;
+                    self.sink.list();
                     let kind = item_kind(self.kind.as_deref());
                     map.next_value_seed(ItemsSeed { sink: &mut *self.sink, tally: &mut *self.tally, kind })?;
                 }

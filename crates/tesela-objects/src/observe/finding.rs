@@ -30,7 +30,7 @@ use super::{Dated, PodRecord, QuotaRecord};
 /// Names listed in a message before it says "and N more".
 const LISTED: usize = 3;
 /// Subject of findings about all that was read.
-const EVERYTHING: &str = "Demand/observed";
+pub(super) const EVERYTHING: &str = "Demand/observed";
 
 /// A finding with the GPUs it is about, by which findings of one severity are ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,7 +181,7 @@ fn product(observed: &Observed) -> &str {
 }
 
 /// `a, b, c and 4 more`.
-fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names = names.into_iter().collect::<Vec<_>>();
     let shown = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(LISTED) {
@@ -191,7 +191,7 @@ fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// `1 pod`, `2 pods`.
-fn counted(count: u64, one: &str) -> String {
+pub(super) fn counted(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
@@ -201,6 +201,6 @@ fn verb<'a>(count: usize, one: &'a str, more: &'a str) -> &'a str {
 }
 
 /// A length as a count.
-fn size(length: usize) -> u64 {
+pub(super) fn size(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }

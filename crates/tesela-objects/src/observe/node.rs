@@ -25,7 +25,7 @@ pub(super) const UNKNOWN: &str = "unknown";
 const MOST_GPUS: u64 = 1024;
 
 /// What is kept of a node that may have GPUs.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct NodeRecord {
     labels: BTreeMap<String, String>,
     taints: Vec<Taint>,

@@ -6,7 +6,9 @@ use tesela_model::demand::{LabelOperator, LabelRule, NodeConstraints, Toleration
 use tesela_model::label;
 use tesela_model::quantity::{Bytes, MilliCpu};
 use tesela_model::resource::GpuResource;
+use tesela_model::server::Server;
 
+use super::server;
 use super::wire::{
     Affinity, Container, ContainerStatus, LabelSelector, Metadata, Operator, PodAffinityTerm, PodSpec,
     PodStatus, Requirement, ResourceList, Resources, Toleration as WireToleration,
@@ -16,7 +18,7 @@ use super::wire::{
 const MESSAGE: usize = 240;
 
 /// What is kept of a pod.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct PodRecord {
     /// Node it is bound to; `None` while it waits for one, and once it has ended.
     pub(super) node: Option<String>,
@@ -37,7 +39,7 @@ pub(super) struct PodRecord {
 }
 
 /// A pod that asks for GPUs and has not ended.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct GpuPod {
     /// Kind of the workload.
     pub(super) kind: String,
@@ -65,6 +67,8 @@ pub(super) struct GpuPod {
     pub(super) trouble: Option<Trouble>,
     /// Reason and message of a failed PodScheduled condition.
     pub(super) unscheduled: Option<String>,
+    /// The server it runs, where that reserves memory.
+    pub(super) server: Option<Server>,
 }
 
 /// What keeps a pod that holds GPUs from using them.
@@ -139,11 +143,16 @@ fn gpu_pod(
         notebook: notebook(metadata, &kind, &spec),
         trouble: trouble(&spec, status),
         unscheduled: unscheduled.map(|c| shorten(&format!("{}: {}", c.reason, c.message))),
+        server: spec.containers.iter().filter(|c| asks_for_gpus(c)).find_map(server::server),
         constraints: constraints(spec.node_selector, spec.affinity, spec.tolerations, daemon),
         asks,
         kind,
         owner,
     }
+}
+
+fn asks_for_gpus(container: &Container) -> bool {
+    !positive(requests_of(&container.resources).gpus).is_empty()
 }
 
 /// The controlling owner; a ReplicaSet's name without `-<pod-template-hash>` where the pod has that label; else
@@ -376,7 +385,7 @@ fn notebook(metadata: &Metadata, kind: &str, spec: &PodSpec) -> Option<String> {
 }
 
 /// An image without registry, tag and digest, which say nothing about what runs.
-fn image_path(image: &str) -> &str {
+pub(super) fn image_path(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or_default();
     let path = match image.split_once('/') {
         Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => path,

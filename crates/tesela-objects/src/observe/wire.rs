@@ -36,6 +36,8 @@ pub(super) struct Metadata {
     #[serde(deserialize_with = "or_default")]
     pub(super) owner_references: Vec<OwnerReference>,
     pub(super) deletion_timestamp: Option<String>,
+    pub(super) creation_timestamp: Option<String>,
+    pub(super) resource_version: Option<String>,
 }
 
 /// `OwnerReference`.
@@ -83,6 +85,8 @@ pub(super) struct NodeStatus {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Condition {
+    #[serde(rename = "lastHeartbeatTime")]
+    pub(super) last_heartbeat_time: Option<String>,
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) status: String,
@@ -128,6 +132,10 @@ pub(super) struct Container {
     pub(super) name: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) image: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) command: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) args: Vec<String>,
     #[serde(deserialize_with = "or_default")]
     pub(super) restart_policy: String,
     #[serde(deserialize_with = "or_default")]

@@ -6,6 +6,7 @@ use tesela_model::demand::{Demand, Holding, PodRef, Tenant, TenantClass, Workloa
 use tesela_model::finding::Severity;
 use tesela_model::origin::Known;
 use tesela_model::resource::GpuResource;
+use tesela_model::server::Server;
 
 use super::finding::Draft;
 use super::pod::{GpuPod, PodRecord};
@@ -149,8 +150,19 @@ pub(super) fn held_by_others(pods: &Pods<'_>) -> BTreeMap<String, Vec<Holding>> 
     held.into_iter().map(all).collect()
 }
 
+/// Servers that reserve memory, by workload. Of a roll-out's several the first by pod name speaks.
+pub(super) fn servers(pods: &Pods<'_>) -> BTreeMap<WorkloadKey, Server> {
+    let mut servers = BTreeMap::new();
+    for &(name, record, pod) in pods {
+        if let Some(server) = pod.server.as_ref().filter(|_| is_demand(record, pod)) {
+            servers.entry(key(name, pod)).or_insert_with(|| server.clone());
+        }
+    }
+    servers
+}
+
 /// Tenants with the namespaces that are theirs alone. Class and quota are nothing the cluster shows.
-fn tenants(workloads: &[Workload]) -> Vec<Tenant> {
+pub(super) fn tenants(workloads: &[Workload]) -> Vec<Tenant> {
     let mut owners = BTreeMap::<&str, BTreeSet<&str>>::new();
     for workload in workloads {
         owners.entry(&workload.key.namespace).or_default().insert(&workload.tenant);

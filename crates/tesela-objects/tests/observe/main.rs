@@ -7,5 +7,6 @@ mod findings;
 mod inputs;
 mod nodes;
 mod properties;
+mod series;
 mod snapshot;
 mod workloads;
