@@ -7,9 +7,9 @@
 
 mod build;
 mod corner;
-mod program;
+pub(crate) mod program;
 mod search;
-mod simplex;
+pub(crate) mod simplex;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -91,6 +91,11 @@ impl Space {
         self.whole.clone()
     }
 
+    /// Profile and placement of each slot, by index.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (&ProfileName, Placement)> {
+        self.slots.iter().map(|slot| (&self.rules[self.items[slot.item].rule].name, slot.placement))
+    }
+
     /// What a layout leaves free; its instances need not be of this space's profiles.
     pub(crate) fn room(&self, product: &Product, layout: &Layout) -> Result<Room, LayoutsError> {
         let mut room = self.whole.clone();

@@ -299,7 +299,7 @@ impl Program {
 }
 
 /// Greatest common divisor of numbers that are not negative.
-pub(super) fn gcd(a: i128, b: i128) -> i128 {
+pub(crate) fn gcd(a: i128, b: i128) -> i128 {
     let (mut a, mut b) = (a, b);
     while b != 0 {
         (a, b) = (b, a % b);

@@ -218,7 +218,7 @@ fn leaving(
 }
 
 /// Inverse of an integer matrix as integers over one positive denominator (Bareiss, Gauss-Jordan form).
-fn invert(mut matrix: Vec<Vec<i128>>) -> Result<(Vec<Vec<i128>>, i128), TooLarge> {
+pub(crate) fn invert(mut matrix: Vec<Vec<i128>>) -> Result<(Vec<Vec<i128>>, i128), TooLarge> {
     let n = matrix.len();
     for (index, row) in matrix.iter_mut().enumerate() {
         row.extend((0..n).map(|at| i128::from(at == index)));
@@ -258,7 +258,7 @@ fn invert(mut matrix: Vec<Vec<i128>>) -> Result<(Vec<Vec<i128>>, i128), TooLarge
     Ok((inverse, den.max(1)))
 }
 
-pub(super) fn dot(a: &[i128], b: &[i128]) -> Result<i128, TooLarge> {
+pub(crate) fn dot(a: &[i128], b: &[i128]) -> Result<i128, TooLarge> {
     let mut sum = 0;
     for (a, b) in a.iter().zip(b) {
         if *b != 0 {
@@ -268,14 +268,14 @@ pub(super) fn dot(a: &[i128], b: &[i128]) -> Result<i128, TooLarge> {
     Ok(sum)
 }
 
-pub(super) fn mul(a: i128, b: i128) -> Result<i128, TooLarge> {
+pub(crate) fn mul(a: i128, b: i128) -> Result<i128, TooLarge> {
     a.checked_mul(b).ok_or(TooLarge)
 }
 
-pub(super) fn add(a: i128, b: i128) -> Result<i128, TooLarge> {
+pub(crate) fn add(a: i128, b: i128) -> Result<i128, TooLarge> {
     a.checked_add(b).ok_or(TooLarge)
 }
 
-pub(super) fn sub(a: i128, b: i128) -> Result<i128, TooLarge> {
+pub(crate) fn sub(a: i128, b: i128) -> Result<i128, TooLarge> {
     a.checked_sub(b).ok_or(TooLarge)
 }

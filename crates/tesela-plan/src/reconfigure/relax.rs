@@ -1,0 +1,329 @@
+//! The fractional optimum: an exact simplex in which each group's number of GPUs is a generalised upper bound.
+//!
+//! As in Dantzig and Van Slyke's method each group keeps one *key* shape, and only a working basis with one column for
+//! each row is inverted. A group that goes to another shape as a whole changes its key and nothing else, so most steps
+//! cost next to nothing: prices stay, and the next group is looked at. Numbers are integers over one denominator.
+
+use super::table::{Cost, Table};
+use crate::pack::TooLarge;
+use crate::pack::simplex::{add, dot, invert, mul, sub};
+
+/// Basis changes before it stops. The prices prove a bound wherever it stops.
+const MOST_PIVOTS: usize = 20_000;
+
+/// A column of the working basis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    /// So much too few (`1`) or too many (`-1`) in a row.
+    Off { row: usize, sign: i128 },
+    /// A GPU of the group becomes the shape.
+    Becomes { group: usize, shape: usize },
+}
+
+/// A vertex. Numbers are numerators over `den`, which is positive.
+pub(super) struct Vertex {
+    pub(super) den: i128,
+    /// The shape that the rest of each group takes.
+    pub(super) keys: Vec<usize>,
+    pub(super) work: Vec<Column>,
+    pub(super) work_x: Vec<i128>,
+    /// One weight of disturbance counts as many operations.
+    pub(super) factor: i128,
+    /// Prices of the rows, weight and operations together.
+    pub(super) prices: Vec<i128>,
+    /// Prices of the rows for weight alone.
+    pub(super) weight_prices: Vec<i128>,
+    /// Whether no column would pay.
+    pub(super) optimal: bool,
+}
+
+impl Vertex {
+    /// Rows that cannot be met, each with what is missing or too much, rounded up.
+    pub(super) fn off(&self) -> Vec<(usize, i128)> {
+        let mut off = Vec::new();
+        for (column, &x) in self.work.iter().zip(&self.work_x) {
+            if let Column::Off { row, sign } = column
+                && x > 0
+            {
+                off.push((*row, sign * ((x + self.den - 1) / self.den)));
+            }
+        }
+        off
+    }
+}
+
+/// The cost of a shape as one number.
+pub(super) fn scalar(cost: Cost, factor: i128) -> Result<i128, TooLarge> {
+    add(mul(cost.weight, factor)?, cost.operations)
+}
+
+struct Simplex<'a> {
+    table: &'a Table,
+    /// By group, then shape.
+    costs: Vec<Option<i128>>,
+    factor: i128,
+    /// What a missing or surplus instance costs; more than any choice of shapes.
+    off: i128,
+    off_weight: i128,
+    keys: Vec<usize>,
+    work: Vec<Column>,
+    /// The rows less what the keys hold.
+    rest: Vec<i128>,
+    inverse: Vec<Vec<i128>>,
+    den: i128,
+    x: Vec<i128>,
+    prices: Vec<i128>,
+    /// Price of each shape's content.
+    worth: Vec<i128>,
+}
+
+/// Finds the fractional optimum, weight first, then operations.
+///
+/// # Errors
+/// When a number leaves 128 bits.
+pub(super) fn solve(table: &Table, start: &[usize]) -> Result<Vertex, TooLarge> {
+    let mut simplex = Simplex::new(table, start)?;
+    let optimal = simplex.run()?;
+    let mut weight_prices = vec![0; table.rows.len()];
+    for (&column, row) in simplex.work.iter().zip(&simplex.inverse) {
+        let cost = match column {
+            Column::Off { .. } => simplex.off_weight,
+            Column::Becomes { group, shape } => {
+                let weight = |shape: usize| table.costs(group)[shape].map_or(0, |c| c.weight);
+                weight(shape) - weight(simplex.keys[group])
+            }
+        };
+        for (price, value) in weight_prices.iter_mut().zip(row) {
+            *price = add(*price, mul(cost, *value)?)?;
+        }
+    }
+    let Simplex { den, keys, work, x, factor, prices, .. } = simplex;
+    Ok(Vertex { den, keys, work, work_x: x, factor, prices, weight_prices, optimal })
+}
+
+impl<'a> Simplex<'a> {
+    fn new(table: &'a Table, start: &[usize]) -> Result<Self, TooLarge> {
+        let (mut most_weight, mut most_operations) = (1i128, 1i128);
+        for group in 0..table.groups() {
+            let costs = table.costs(group).iter().flatten();
+            let weight = costs.clone().map(|c| c.weight).max().unwrap_or(0);
+            let operations = costs.map(|c| c.operations).max().unwrap_or(0);
+            most_weight = add(most_weight, mul(table.counts[group], weight)?)?;
+            most_operations = add(most_operations, mul(table.counts[group], operations)?)?;
+        }
+        // Room for the denominators: a reduced cost in weight is a multiple of 1/denominator.
+        let factor = mul(most_operations, 1 << 16)?;
+        let mut costs = Vec::with_capacity(table.groups() * table.shapes());
+        for group in 0..table.groups() {
+            for cost in table.costs(group) {
+                costs.push(cost.map(|cost| scalar(cost, factor)).transpose()?);
+            }
+        }
+        let mut rest = table.rows.iter().map(|r| r.want).collect::<Vec<_>>();
+        for (&count, &key) in table.counts.iter().zip(start) {
+            for (rest, held) in rest.iter_mut().zip(&table.holds[key]) {
+                *rest = sub(*rest, mul(count, *held)?)?;
+            }
+        }
+        let sign = |(row, rest): (usize, &i128)| Column::Off { row, sign: if *rest < 0 { -1 } else { 1 } };
+        let work = rest.iter().enumerate().map(sign).collect();
+        let mut simplex = Self {
+            table,
+            costs,
+            factor,
+            off: mul(most_weight, factor)?,
+            off_weight: most_weight,
+            keys: start.to_vec(),
+            work,
+            rest,
+            inverse: Vec::new(),
+            den: 1,
+            x: Vec::new(),
+            prices: Vec::new(),
+            worth: Vec::new(),
+        };
+        simplex.refactor()?;
+        Ok(simplex)
+    }
+
+    fn cost(&self, group: usize, shape: usize) -> Option<i128> {
+        self.costs[group * self.table.shapes() + shape]
+    }
+
+    /// What a group's column adds beyond its key, in rows and cost.
+    fn reduced(&self, column: Column) -> Result<(Vec<i128>, i128), TooLarge> {
+        match column {
+            Column::Off { row, sign } => {
+                let mut holds = vec![0; self.rest.len()];
+                holds[row] = sign;
+                Ok((holds, self.off))
+            }
+            Column::Becomes { group, shape } => {
+                let key = self.keys[group];
+                let holds = self.table.holds[shape].iter().zip(&self.table.holds[key]).map(|(a, b)| a - b);
+                // Only shapes with a cost come into the basis.
+                let cost = |shape| self.cost(group, shape).ok_or(TooLarge);
+                Ok((holds.collect(), sub(cost(shape)?, cost(key)?)?))
+            }
+        }
+    }
+
+    /// Inverse, amounts and prices of the working basis.
+    fn refactor(&mut self) -> Result<(), TooLarge> {
+        let rows = self.rest.len();
+        let mut matrix = vec![vec![0; rows]; rows];
+        let mut costs = Vec::with_capacity(rows);
+        for (at, &column) in self.work.iter().enumerate() {
+            let (holds, cost) = self.reduced(column)?;
+            costs.push(cost);
+            for (row, value) in holds.into_iter().enumerate() {
+                matrix[row][at] = value;
+            }
+        }
+        (self.inverse, self.den) = invert(matrix)?;
+        self.x = self.inverse.iter().map(|row| dot(row, &self.rest)).collect::<Result<_, _>>()?;
+        self.prices = vec![0; rows];
+        for (cost, row) in costs.iter().zip(&self.inverse) {
+            for (price, value) in self.prices.iter_mut().zip(row) {
+                *price = add(*price, mul(*cost, *value)?)?;
+            }
+        }
+        self.worth = self.table.holds.iter().map(|h| dot(&self.prices, h)).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// Goes through the groups again and again until none pays. Whether it got there.
+    fn run(&mut self) -> Result<bool, TooLarge> {
+        let mut pivots = 0;
+        let mut quiet = 0;
+        let mut group = 0;
+        while quiet < self.table.groups() {
+            if let Some(shape) = self.paying(group)? {
+                quiet = 0;
+                if !self.enter(group, shape)? {
+                    pivots += 1;
+                    if pivots > MOST_PIVOTS {
+                        return Ok(false);
+                    }
+                }
+            } else {
+                quiet += 1;
+            }
+            group = (group + 1) % self.table.groups();
+        }
+        Ok(true)
+    }
+
+    /// The shape that saves most for the rest of a group.
+    fn paying(&self, group: usize) -> Result<Option<usize>, TooLarge> {
+        let shapes = self.table.shapes();
+        let costs = &self.costs[group * shapes..(group + 1) * shapes];
+        let key = self.keys[group];
+        let mut least = sub(mul(self.den, costs[key].ok_or(TooLarge)?)?, self.worth[key])?;
+        let mut best = None;
+        for (shape, (cost, worth)) in costs.iter().zip(&self.worth).enumerate() {
+            let Some(cost) = cost else { continue };
+            let value = sub(mul(self.den, *cost)?, *worth)?;
+            if value < least {
+                least = value;
+                best = Some(shape);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Brings a column in. Whether the whole rest of the group went over, so that the prices stand.
+    fn enter(&mut self, group: usize, shape: usize) -> Result<bool, TooLarge> {
+        let entering = Column::Becomes { group, shape };
+        let (holds, _) = self.reduced(entering)?;
+        let mut fall = Vec::with_capacity(self.inverse.len());
+        for row in &self.inverse {
+            fall.push(dot(row, &holds)?);
+        }
+        match self.leaving(group, &fall)? {
+            Leaving::Work(row) => self.work[row] = entering,
+            Leaving::Key(leaver) => {
+                let beside = self.work.iter().position(|c| is_of(*c, leaver));
+                let Some(row) = beside else {
+                    // Nothing else of the group is in the basis: it goes over as a whole.
+                    let count = self.table.counts[group];
+                    self.rekey(group, shape)?;
+                    for (x, fall) in self.x.iter_mut().zip(&fall) {
+                        *x = sub(*x, mul(*fall, count)?)?;
+                    }
+                    return Ok(true);
+                };
+                if let Column::Becomes { shape, .. } = self.work[row] {
+                    self.rekey(leaver, shape)?;
+                }
+                self.work[row] = entering;
+            }
+        }
+        self.refactor()?;
+        Ok(false)
+    }
+
+    fn rekey(&mut self, group: usize, shape: usize) -> Result<(), TooLarge> {
+        let (count, old) = (self.table.counts[group], self.keys[group]);
+        let (before, after) = (&self.table.holds[old], &self.table.holds[shape]);
+        for ((rest, before), after) in self.rest.iter_mut().zip(before).zip(after) {
+            *rest = sub(*rest, mul(count, after - before)?)?;
+        }
+        self.keys[group] = shape;
+        Ok(())
+    }
+
+    /// The column that reaches zero first when the entering one grows; of equal ones the one that falls fastest.
+    fn leaving(&self, group: usize, fall: &[i128]) -> Result<Leaving, TooLarge> {
+        let mut best: Option<(i128, i128, Leaving)> = None;
+        let mut groups = vec![group];
+        for column in &self.work {
+            if let Column::Becomes { group, .. } = column
+                && !groups.contains(group)
+            {
+                groups.push(*group);
+            }
+        }
+        let mut candidates = Vec::with_capacity(fall.len() + groups.len());
+        for of in groups {
+            let mut x = mul(self.table.counts[of], self.den)?;
+            let mut y = if of == group { self.den } else { 0 };
+            for ((column, part), fall) in self.work.iter().zip(&self.x).zip(fall) {
+                if is_of(*column, of) {
+                    x = sub(x, *part)?;
+                    y = sub(y, *fall)?;
+                }
+            }
+            candidates.push((x, y, Leaving::Key(of)));
+        }
+        for (row, (&x, &y)) in self.x.iter().zip(fall).enumerate() {
+            candidates.push((x, y, Leaving::Work(row)));
+        }
+        for (x, y, leaving) in candidates {
+            if y <= 0 {
+                continue;
+            }
+            let better = match &best {
+                None => true,
+                Some((best_x, best_y, _)) => {
+                    let (this, that) = (mul(x, *best_y)?, mul(*best_x, y)?);
+                    this < that || this == that && y > *best_y
+                }
+            };
+            if better {
+                best = Some((x, y, leaving));
+            }
+        }
+        // The group's own GPUs are finite, so something leaves.
+        best.map(|(_, _, leaving)| leaving).ok_or(TooLarge)
+    }
+}
+
+enum Leaving {
+    Work(usize),
+    Key(usize),
+}
+
+fn is_of(column: Column, of: usize) -> bool {
+    matches!(column, Column::Becomes { group, .. } if group == of)
+}
