@@ -4,6 +4,7 @@ pub mod activity;
 mod assemble;
 pub mod cost;
 mod decide;
+pub mod evidence;
 pub mod input;
 pub mod layouts;
 pub mod pack;

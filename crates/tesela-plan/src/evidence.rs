@@ -1,0 +1,100 @@
+//! What pods were measured to use → what their workloads need, with origin `measured`.
+//!
+//! | part | module |
+//! | --- | --- |
+//! | series → the use of each pod | `collect` |
+//! | use of pods → need and duty of workloads | `need` |
+//! | who worked when | `together` |
+//! | what is said of it: findings, assumptions | `words` |
+//! | servers that reserve memory | `reserve` |
+//!
+//! The rules:
+//!
+//! - **Memory**: the peak over all pods of a workload and over all time, and a reserve of [`RESERVE_PERCENT`] (at
+//!   least [`RESERVE_LEAST`]) on top, but no more than the device has on which that peak was seen. The measured
+//!   figure holds the CUDA context already, and the plan adds it for each pod, so it is taken off.
+//! - **Duty**: of each pod the mean share of the time with work, by `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, else
+//!   `DCGM_FI_DEV_GPU_UTIL`; where there is neither, the share of samples in which another activity is above
+//!   [`ACTIVE_PPM`]. The busiest pod speaks for its workload; rounded up to a whole percent. With fewer than
+//!   [`FEW_SAMPLES`] samples it is not taken below the duty that is assumed where nothing is known.
+//! - **Shared devices**: the exporter reports the device, not the container. So what it says of a device that several
+//!   pods share is an upper bound of their sum, and nobody's need.
+//! - **Reserving servers**: what vLLM and its like use is what they were told to take, and never read as need.
+//! - What a Demand says goes before all of this.
+
+mod collect;
+mod need;
+mod reserve;
+mod together;
+mod words;
+
+use std::collections::BTreeMap;
+
+use tesela_model::activity::Activity;
+use tesela_model::demand::{Demand, Duty, WorkloadKey};
+use tesela_model::finding::Finding;
+use tesela_model::origin::Known;
+use tesela_model::plan::Assumption;
+use tesela_model::quantity::Mib;
+use tesela_model::usage::Metric;
+
+pub use self::collect::{Collector, Scene};
+pub use self::reserve::estimate_command;
+
+/// Reserve on top of a measured peak, in percent of it.
+pub const RESERVE_PERCENT: u64 = 10;
+/// Reserve on top of a measured peak, at least.
+pub const RESERVE_LEAST: Mib = Mib(256);
+/// Above this share of the time, in millionths, a sample counts as work: idle GPUs show traces of use.
+pub const ACTIVE_PPM: u64 = 10_000;
+/// Fewer samples than these do not show how often a pod works.
+pub const FEW_SAMPLES: u64 = 12;
+/// Evidence over less time, in milliseconds, is said to be short: a day.
+pub const SHORT_MS: i64 = 86_400_000;
+
+/// What was measured of one workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Pods (or devices) with samples.
+    pub pods: u64,
+    /// Most memory that one of its pods used, the context included; `None` = not measured, or shared.
+    pub peak: Option<Mib>,
+    /// GPU memory that one pod needs beside its context; `None` also where a server reserves it.
+    pub need: Option<Mib>,
+    /// Share of the time its busiest pod works.
+    pub duty: Option<Duty>,
+    /// What the duty was read from.
+    pub by: Option<Metric>,
+    /// From the first sample to the last, in milliseconds.
+    pub span_ms: i64,
+    /// Samples of the longest series.
+    pub samples: u64,
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// By workload.
+    pub measured: BTreeMap<WorkloadKey, Measured>,
+    /// What is worth knowing about the evidence.
+    pub findings: Vec<Finding>,
+    /// What the plan then rests on.
+    pub assumptions: Vec<Assumption>,
+    /// Who worked when, where the series tell.
+    pub activity: Option<Activity>,
+}
+
+impl Evidence {
+    /// Writes what was measured into the demand, where nothing is known yet. Answers how many workloads it changed.
+    pub fn apply(&self, demand: &mut Demand) -> u64 {
+        let mut changed = 0;
+        for workload in &mut demand.workloads {
+            let Some(measured) = self.measured.get(&workload.key) else { continue };
+            let before = (workload.gpu_memory, workload.duty);
+            workload.gpu_memory = workload.gpu_memory.or(measured.need.map(Known::measured));
+            workload.duty = workload.duty.or(measured.duty.map(Known::measured));
+            changed += u64::from(before != (workload.gpu_memory, workload.duty));
+        }
+        changed
+    }
+}
