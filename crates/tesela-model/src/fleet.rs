@@ -62,6 +62,8 @@ pub struct Fleet {
     pub buy: Vec<NodeOffer>,
     /// How many nodes of each pool shall stay free to take over work.
     pub headroom_nodes: u32,
+    /// Whether a person said so; else it is the default.
+    pub headroom_given: bool,
     /// Whether each pool must be able to lose any one of its nodes.
     pub survive_node_loss: bool,
     /// Whether the input had nodes at all (also ones without GPUs).

@@ -44,6 +44,9 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// What the plan rests on.
     pub assumptions: Vec<Assumption>,
+    /// The plan if an assumption is wrong, the one that changes most first; of five assumptions at most. Empty where
+    /// nothing can be wrong, and beyond 4,000 pods.
+    pub sensitivity: Vec<WhatIf>,
     /// `null` without prices.
     pub cost: Option<Cost>,
     /// Why `cost` is `null`.
@@ -54,6 +57,12 @@ pub struct Plan {
     pub summary: Summary,
     /// Room kept free, by pool.
     pub headroom: Vec<Headroom>,
+    /// Every GPU as it is now, node by node; nodes without GPUs are left out.
+    #[serde(default)]
+    pub nodes_today: Vec<NodeToday>,
+    /// Every running pod that must restart on the way, by node and name.
+    #[serde(default)]
+    pub restarting: Vec<Restart>,
 }
 
 /// Whether everything fits.
@@ -237,6 +246,45 @@ pub struct Assumption {
     pub if_wrong: String,
 }
 
+/// The plan if one assumption is wrong, found by planning again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WhatIf {
+    /// Which assumption.
+    pub subject: Doubt,
+    /// What is true instead, in words: `20 % more`, `twice as much`, `1 node more`.
+    pub change: String,
+    /// GPUs of the nodes that then stay.
+    pub gpus: u64,
+    /// GPUs that then hold work.
+    pub gpus_held: u64,
+    /// Nodes that then stay, headroom included.
+    pub nodes: u64,
+    /// Pods that then find no place.
+    pub pods_waiting: u64,
+    /// Pods that are then restarted on the way.
+    pub restarts: u64,
+    /// `null` without prices.
+    pub hourly_micros: Option<Micros>,
+}
+
+/// What may be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Doubt {
+    /// What work needs that states only a request.
+    UnknownNeed,
+    /// GPU memory that workloads are said to need.
+    GpuMemory,
+    /// Share of the time that work is busy.
+    Duty,
+    /// GPU memory of a CUDA context.
+    ContextOverhead,
+    /// Nodes kept free.
+    Headroom,
+    /// What a GPU hour costs.
+    Price,
+}
+
 /// What it costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
@@ -331,8 +379,67 @@ pub struct PlannedInstance {
     pub used_by: Vec<Use>,
 }
 
-/// Pods of a workload that use a device.
+/// A node and its GPUs as they are now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeToday {
+    /// The node's name.
+    pub name: String,
+    /// Why its GPUs cannot be planned with; `null` = they can.
+    pub unusable: Option<String>,
+    /// Its GPUs, in the order of `nodes`.
+    pub gpus: Vec<GpuToday>,
+}
+
+/// What one GPU is now. Where nobody says which GPU of its node a pod holds, the first that offers such a device is
+/// taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GpuToday {
+    /// UUID, `null` when unknown.
+    pub uuid: Option<String>,
+    /// Table id, else the name as found.
+    pub product: String,
+    /// How it is shared.
+    pub mode: Mode,
+    /// Shares of the whole GPU; `null` or at least 2.
+    pub replicas: Option<u32>,
+    /// Its instances, by start.
+    pub instances: Vec<PlannedInstance>,
+    /// Whether the instances' starts are known or only a layout that agrees with the counts.
+    pub starts: Origin,
+    /// Who holds the GPU outside of instances.
+    pub used_by: Vec<Use>,
+}
+
+/// A running pod that must restart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Restart {
+    /// Where it runs.
+    pub node: String,
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod.
+    pub name: String,
+    /// Its workload's kind.
+    pub kind: String,
+    /// Its workload.
+    pub workload: String,
+    /// Why.
+    pub cause: RestartCause,
+}
+
+/// Why a pod must restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RestartCause {
+    /// It gets another device. `summary.restarts` counts these.
+    Moves,
+    /// It may keep its device, but its workload's pod template must change (another request, or the selector and
+    /// toleration of a tenant's own pool), and the controller then replaces its pods.
+    Template,
+}
+
+/// Pods of a workload that use a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Use {
     /// The workload's namespace; empty for pods that are no demand.
     pub namespace: String,

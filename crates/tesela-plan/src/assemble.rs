@@ -5,10 +5,13 @@ mod changes;
 mod headroom;
 mod nodes;
 mod reasons;
+mod restarts;
 mod uses;
+mod what_if;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use tesela_model::demand::Workload;
 use tesela_model::fleet::Mode;
 use tesela_model::plan::{
     API_VERSION, Assignment, Figures, Plan, PlanStatus, PlannedNode, PlannedPool, Summary, Unmet,
@@ -54,7 +57,13 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
     let changes = changes::changes(&outcome.world, &nodes);
     let quotas = quota::close(input.fleet, input.demand, &assignments, &nodes);
     let (cost, cost_reason) = cost::cost(input, &nodes, &headroom);
-    let summary = summary(input, outcome, &assignments, &nodes, &headroom);
+    let summary = Summary {
+        requests_to_change: requests_to_change(&assignments),
+        unknown_gpus: unknown_gpus(input, &assignments),
+        ..summary(input, outcome, &nodes, &headroom)
+    };
+    let sensitivity = what_if::sensitivity(input, decisions, &summary);
+    let restarting = restarts::restarting(input, decisions, outcome, &assignments, &pools);
     let mut findings = input.findings.to_vec();
     findings.extend(quota::findings(input.demand, &assignments, &unmet));
     findings.extend(headroom::findings(input, &headroom));
@@ -68,7 +77,8 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
         status: if unmet.is_empty() { PlanStatus::Complete } else { PlanStatus::Partial },
         gpus: uses::uses(input, &nodes),
         pools,
-        assumptions: assumptions::assumptions(input, decisions, outcome),
+        assumptions: assumptions::assumptions(input, decisions, &summary, &sensitivity),
+        sensitivity,
         assignments,
         unmet,
         findings,
@@ -80,6 +90,8 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
         nodes,
         summary,
         headroom,
+        nodes_today: today::nodes(input.fleet, input.demand),
+        restarting,
     }
 }
 
@@ -262,38 +274,44 @@ fn pool_name(mode: Mode, product: &str, replicas: Option<u32>, tenant: Option<&s
     cut.trim_end_matches('-').to_owned()
 }
 
+/// Pods whose request must be changed.
+fn requests_to_change(assignments: &[Assignment]) -> u64 {
+    assignments.iter().filter(|a| a.request_today.is_some()).map(|a| a.count - a.staying).sum()
+}
+
+/// Workloads of which only a request of whole GPUs is known.
+fn unknown<'a>(input: &PlanInput<'a>) -> impl Iterator<Item = &'a Workload> {
+    let workloads = input.demand.workloads.iter();
+    workloads
+        .filter(|w| w.gpu_memory.is_none() && w.profile.is_none() && w.mode.is_none() && w.gpus == 1)
+        .filter(|w| w.request.as_ref().is_none_or(|r| *r == GpuResource::gpu()))
+}
+
+fn unknown_gpus(input: &PlanInput<'_>, assignments: &[Assignment]) -> u64 {
+    let unknown: BTreeSet<(&str, &str, &str)> =
+        unknown(input).map(|w| (&*w.key.namespace, &*w.key.kind, &*w.key.name)).collect();
+    let whole = assignments.iter().filter(|a| a.mode == Mode::Exclusive);
+    whole
+        .filter(|a| unknown.contains(&(&*a.namespace, &*a.kind, &*a.workload)))
+        .map(|a| a.count * u64::from(a.gpus))
+        .sum()
+}
+
+/// Today and the plan in figures. What is counted over assignments is left 0.
 fn summary(
     input: &PlanInput<'_>,
     outcome: &Outcome<'_>,
-    assignments: &[Assignment],
     nodes: &[PlannedNode],
     headroom: &[tesela_model::plan::Headroom],
 ) -> Summary {
-    let kept = cost::kept(nodes, headroom);
-    let names: Vec<&str> = kept.iter().filter_map(|n| n.name.as_deref()).collect();
+    let kept = cost::kept(input.fleet, nodes, headroom);
+    let names: BTreeSet<&str> = kept.iter().filter_map(|n| n.name.as_deref()).collect();
     let used = |n: &&crate::world::NodeState<'_>| n.used();
     let held =
         outcome.world.nodes.iter().filter(used).map(|n| n.gpus.iter().filter(|g| g.used()).count() as u64);
-    let unknown: Vec<&tesela_model::demand::Workload> = input
-        .demand
-        .workloads
-        .iter()
-        .filter(|w| w.gpu_memory.is_none() && w.profile.is_none() && w.mode.is_none() && w.gpus == 1)
-        .filter(|w| w.request.as_ref().is_none_or(|r| *r == GpuResource::gpu()))
-        .collect();
-    let unknown_gpus = assignments
-        .iter()
-        .filter(|a| a.mode == Mode::Exclusive)
-        .filter(|a| {
-            unknown
-                .iter()
-                .any(|w| w.key.name == a.workload && w.key.namespace == a.namespace && w.key.kind == a.kind)
-        })
-        .map(|a| a.count * u64::from(a.gpus))
-        .sum();
-    let price =
-        |names: &mut dyn Iterator<Item = &str>| input.prices.and_then(|p| cost::hourly(p, names).ok());
-    let to_change = assignments.iter().filter(|a| a.request_today.is_some());
+    let products = kept.iter().flat_map(|n| n.gpus.iter().map(|g| g.product.as_str()));
+    let wanted: u64 = input.demand.workloads.iter().map(|w| w.count).sum();
+    let waiting: u64 = outcome.unseated.iter().map(|u| u.count).sum();
     Summary {
         today: today::figures(input.fleet, input.demand, input.prices),
         plan: Figures {
@@ -301,20 +319,20 @@ fn summary(
             gpus_held: held.sum(),
             nodes: kept.len() as u64,
             nodes_held: outcome.world.nodes.iter().filter(used).count() as u64,
-            pods_served: assignments.iter().map(|a| a.count).sum(),
-            pods_waiting: outcome.unseated.iter().map(|u| u.count).sum(),
-            hourly_micros: price(&mut kept.iter().flat_map(|n| n.gpus.iter().map(|g| g.product.as_str()))),
+            pods_served: wanted - waiting,
+            pods_waiting: waiting,
+            hourly_micros: input.prices.and_then(|p| cost::hourly(p, products).ok()),
         },
         restarts: outcome.restarts,
-        requests_to_change: to_change.map(|a| a.count - a.staying).sum(),
-        unknown_pods: unknown.iter().map(|w| w.count).sum(),
-        unknown_gpus,
+        requests_to_change: 0,
+        unknown_pods: unknown(input).map(|w| w.count).sum(),
+        unknown_gpus: 0,
         nodes_free: nodes
             .iter()
             .zip(&outcome.world.nodes)
             .filter(|(_, state)| !state.gpus.is_empty() && state.may_be_planned())
             .filter_map(|(n, _)| n.name.clone())
-            .filter(|n| !names.contains(&n.as_str()))
+            .filter(|n| !names.contains(n.as_str()))
             .collect(),
     }
 }

@@ -8,6 +8,7 @@ mod stock;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tesela_model::fleet::Fleet;
 use tesela_model::plan::{Cost, Headroom, PlannedNode};
 use tesela_model::price::PriceBook;
 use tesela_model::quantity::Micros;
@@ -20,7 +21,7 @@ const NO_PRICES: &str = "no prices were given: add --price PRODUCT=AMOUNT/h or a
 
 /// The keys `cost` and `cost_reason` of a plan: exactly one of them is there.
 ///
-/// `hourly_micros` is the price of every GPU of the nodes that hold work or headroom ([`kept`]).
+/// `hourly_micros` is the price of every GPU of the nodes that stay ([`kept`]).
 #[must_use]
 pub fn cost(
     input: &PlanInput<'_>,
@@ -30,8 +31,10 @@ pub fn cost(
     let Some(prices) = input.prices else {
         return (None, Some(NO_PRICES.to_owned()));
     };
-    let products =
-        kept(nodes, headroom).into_iter().flat_map(|node| &node.gpus).map(|gpu| gpu.product.as_str());
+    let products = kept(input.fleet, nodes, headroom)
+        .into_iter()
+        .flat_map(|node| &node.gpus)
+        .map(|gpu| gpu.product.as_str());
     match hourly(prices, products) {
         Err(reason) => (None, Some(reason)),
         Ok(hourly_micros) => {
@@ -47,18 +50,20 @@ pub fn cost(
     }
 }
 
-/// The planned nodes that hold work or headroom. The others can be given back.
+/// The planned nodes that hold work or headroom, and those that cannot be planned with (MIG INVALID, vGPU): nobody
+/// knows whether their work could go elsewhere, so they stay and are paid for. The others can be given back.
 #[must_use]
-pub fn kept<'a>(nodes: &'a [PlannedNode], headroom: &[Headroom]) -> Vec<&'a PlannedNode> {
-    let reserve = headroom.iter().flat_map(|h| h.nodes.iter().map(String::as_str)).collect::<BTreeSet<_>>();
+pub fn kept<'a>(fleet: &Fleet, nodes: &'a [PlannedNode], headroom: &[Headroom]) -> Vec<&'a PlannedNode> {
+    let mut stay = headroom.iter().flat_map(|h| h.nodes.iter().map(String::as_str)).collect::<BTreeSet<_>>();
+    stay.extend(fleet.nodes.iter().filter(|n| n.unusable.is_some()).map(|n| n.name.as_str()));
     let works = |node: &PlannedNode| {
         node.gpus.iter().any(|gpu| {
             let users = gpu.used_by.iter().chain(gpu.instances.iter().flat_map(|i| &i.used_by));
             users.map(|user| user.pods).sum::<u64>() > 0
         })
     };
-    let reserved = |node: &PlannedNode| node.name.as_deref().is_some_and(|name| reserve.contains(name));
-    nodes.iter().filter(|node| works(node) || reserved(node)).collect()
+    let stays = |node: &PlannedNode| node.name.as_deref().is_some_and(|name| stay.contains(name));
+    nodes.iter().filter(|node| works(node) || stays(node)).collect()
 }
 
 /// The price of one hour of GPUs given by product.

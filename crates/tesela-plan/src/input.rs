@@ -36,6 +36,8 @@ pub struct Settings {
     pub light_duty_permille: u16,
     /// Never more shares of one device than this. Default 16.
     pub max_replicas: u32,
+    /// Whether the plan is made again with each assumption wrong, to say what would change. Default true.
+    pub what_if: bool,
 }
 
 impl Default for Settings {
@@ -45,6 +47,7 @@ impl Default for Settings {
             assumed_duty_permille: 250,
             light_duty_permille: 500,
             max_replicas: 16,
+            what_if: true,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The fleet as it is now, in figures: what each GPU is offered as, what is held, what it costs.
 
+mod devices;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tesela_model::demand::{Demand, Holding};
@@ -8,6 +10,8 @@ use tesela_model::plan::{Figures, Today};
 use tesela_model::price::PriceBook;
 use tesela_model::quantity::Micros;
 use tesela_model::resource::GpuResource;
+
+pub use devices::nodes;
 
 /// Choices that the search for the fewest held GPUs of one node may try before it settles for a cover that may
 /// be too large. A node of 16 GPUs, all cut differently, stays below.

@@ -54,6 +54,7 @@ pub fn merge_fleet(observed: Fleet, document: FleetDocument) -> Fleet {
         nodes: nodes.into_values().collect(),
         buy: observed.buy,
         headroom_nodes: headroom_nodes.unwrap_or(observed.headroom_nodes),
+        headroom_given: headroom_nodes.is_some() || observed.headroom_given,
         survive_node_loss: survive_node_loss.unwrap_or(observed.survive_node_loss),
         has_nodes: observed.has_nodes || written.has_nodes,
         namespaces: observed.namespaces,

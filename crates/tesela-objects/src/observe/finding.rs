@@ -133,12 +133,14 @@ fn unit(observed: &Observed, resource: &GpuResource) -> Option<Unit> {
         (GpuDevice::Mig(_), _) => false,
     })?;
     let size = match (&resource.device, &gpu.offer) {
-        (_, Offer::Exclusive) => "whole GPU".to_owned(),
+        (_, Offer::Exclusive) => "a whole GPU".to_owned(),
         (_, Offer::TimeSliced { replicas } | Offer::Mps { replicas }) => {
-            format!("one of {replicas} shares of a GPU")
+            format!("a share (1 of {replicas}) of a GPU")
         }
-        (GpuDevice::Mig(profile), Offer::Mig { .. }) => format!("{profile} instance"),
-        (GpuDevice::Gpu, Offer::Mig { instances, .. }) => format!("{} instance", instances.first()?.profile),
+        (GpuDevice::Mig(profile), Offer::Mig { .. }) => format!("a {profile} instance"),
+        (GpuDevice::Gpu, Offer::Mig { instances, .. }) => {
+            format!("a {} instance", instances.first()?.profile)
+        }
     };
     Some(Unit { product: gpu.product.clone(), size })
 }

@@ -67,7 +67,7 @@ fn two_products_under_one_name() {
     none(&[h100s("a", 8), with(a100, "/spec/taints", taint), asks.clone()], "resource-name-two-products");
     none(&[h100s("a", 8), h100s("b", 8), asks.clone()], "resource-name-two-products");
     let found = one(&[h100s("a", 8), shared("b", "gpu"), asks], "resource-name-two-sizes");
-    holds(&found, Severity::Warning, "Resource/nvidia.com/gpu", &["whole GPU", "one of 4 shares"]);
+    holds(&found, Severity::Warning, "Resource/nvidia.com/gpu", &["whole GPU", "a share (1 of 4)"]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn slices_in_no_instance() {
     none(&[mixed("n", 1, &cut), asks], "mig-stranded-slices");
     // Seven 1g leave one memory unit, as every such layout must.
     let found = one(&[mixed("n", 1, &[("mig-1g.10gb", 7)])], "mig-stranded-slices");
-    holds(&found, Severity::Info, "Node/n", &["0 compute slices and 1 memory unit"]);
+    holds(&found, Severity::Info, "Node/n", &["1 memory unit of 1 MIG GPU of h100-sxm-80gb"]);
     none(&[mixed("n", 1, &[("mig-7g.80gb", 1)])], "mig-stranded-slices");
 }
 

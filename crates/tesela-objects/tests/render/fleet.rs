@@ -22,11 +22,14 @@ pub(crate) fn empty() -> Plan {
         today: None,
         changes: Vec::new(),
         assumptions: Vec::new(),
+        sensitivity: Vec::new(),
         cost: None,
         cost_reason: Some("no prices were given".to_owned()),
         nodes: Vec::new(),
         summary: Summary::default(),
         headroom: Vec::new(),
+        nodes_today: Vec::new(),
+        restarting: Vec::new(),
     }
 }
 

@@ -1,48 +1,52 @@
-//! What the plan rests on, and what it would be otherwise: found by planning again with the other value.
+//! What the plan rests on, and what it would be otherwise.
 
 use tesela_model::origin::Origin;
-use tesela_model::plan::Assumption;
-use tesela_model::quantity::Mib;
+use tesela_model::plan::{Assumption, Doubt, Summary, WhatIf};
 
-use crate::decide::{Decision, Shape, decide_all, percent};
-use crate::input::{PlanInput, Settings};
-use crate::planner::{ASSUMED_PRODUCT, Outcome, search};
-use crate::world::GpuState;
-
-/// Beyond this many pods a second plan for each assumption takes too long; then only the direction is said.
-const REPLAN_PODS: u64 = 4_000;
+use crate::decide::{Decision, Shape, percent};
+use crate::input::PlanInput;
+use crate::planner::ASSUMED_PRODUCT;
 
 pub(super) fn assumptions(
     input: &PlanInput<'_>,
     decisions: &[Decision],
-    outcome: &Outcome<'_>,
+    plan: &Summary,
+    sensitivity: &[WhatIf],
 ) -> Vec<Assumption> {
+    let otherwise = |doubt: Doubt, untold: &str| otherwise(doubt, plan, sensitivity, untold);
     let mut list = Vec::new();
     unknown_needs(input, decisions, &mut list);
     let workloads = || input.demand.workloads.iter().zip(decisions);
     if workloads().any(|(w, d)| w.gpu_memory.is_some() && d.shapes.first() != Some(&Shape::Whole)) {
         let overhead = input.settings.context_overhead;
-        let doubled = Settings { context_overhead: Mib(overhead.0.saturating_mul(2)), ..input.settings };
         list.push(Assumption {
             subject: "GPU memory of a CUDA context".into(),
             value: format!("{overhead} for each pod, beside what it needs"),
             origin: Origin::Assumed,
-            if_wrong: otherwise(input, outcome, doubled, &format!("with {}", doubled.context_overhead)),
+            if_wrong: otherwise(Doubt::ContextOverhead, "with more of it, more GPUs may be needed"),
+        });
+    }
+    let fitted =
+        workloads().filter(|(_, d)| matches!(d.shapes.first(), Some(Shape::Instance(_) | Shape::Share(_))));
+    let needs = fitted.filter_map(|(w, _)| w.gpu_memory).map(|m| m.origin).collect::<Vec<_>>();
+    if let Some(&origin) = needs.iter().max() {
+        list.push(Assumption {
+            subject: "GPU memory that workloads need".into(),
+            value: match needs.len() {
+                1 => "as known for 1 workload".into(),
+                n => format!("as known for {n} workloads"),
+            },
+            origin,
+            if_wrong: otherwise(Doubt::GpuMemory, "with more of it, more GPUs may be needed"),
         });
     }
     if workloads().any(|(w, d)| w.duty.is_none() && matches!(d.shapes.first(), Some(Shape::Share(_)))) {
         let duty = input.settings.assumed_duty_permille;
-        let doubled = Settings { assumed_duty_permille: duty.saturating_mul(2).min(1000), ..input.settings };
         list.push(Assumption {
             subject: "how much of the time shared work is busy".into(),
             value: format!("{} where no duty is given", percent(duty)),
             origin: Origin::Assumed,
-            if_wrong: otherwise(
-                input,
-                outcome,
-                doubled,
-                &format!("with {}", percent(doubled.assumed_duty_permille)),
-            ),
+            if_wrong: otherwise(Doubt::Duty, "if it is busier, more GPUs may be needed"),
         });
     }
     if input.fleet.nodes.iter().any(|n| n.cpu.is_none() || n.memory.is_none()) {
@@ -71,10 +75,23 @@ pub(super) fn assumptions(
                 1 => "1 free node for each pool".into(),
                 nodes => format!("{nodes} free nodes for each pool"),
             },
-            origin: Origin::Assumed,
-            if_wrong:
-                "each node more that shall stay free is one node less to give back; set headroom in a Fleet"
-                    .into(),
+            origin: if input.fleet.headroom_given { Origin::Given } else { Origin::Assumed },
+            if_wrong: format!(
+                "{}; set headroom in a Fleet",
+                otherwise(
+                    Doubt::Headroom,
+                    "each node more that shall stay free is one node less to give back"
+                ),
+            ),
+        });
+    }
+    if let Some(prices) = input.prices {
+        let date = prices.as_of.as_ref().map(|day| format!(", as of {day}")).unwrap_or_default();
+        list.push(Assumption {
+            subject: "prices".into(),
+            value: format!("those of {}{date}", prices.source),
+            origin: Origin::Given,
+            if_wrong: otherwise(Doubt::Price, "the money changes with them"),
         });
     }
     list
@@ -103,27 +120,21 @@ fn unknown_needs(input: &PlanInput<'_>, decisions: &[Decision], list: &mut Vec<A
     }
 }
 
-/// What planning again with other settings gives, in one sentence.
-fn otherwise(input: &PlanInput<'_>, outcome: &Outcome<'_>, settings: Settings, with: &str) -> String {
-    let pods: u64 = input.demand.workloads.iter().map(|w| w.count).sum();
-    if pods > REPLAN_PODS {
-        return format!("{with}, more GPUs may be needed");
-    }
-    let other = PlanInput { settings, ..*input };
-    let again = search(&other, &decide_all(other.demand, &settings));
-    let (now, then) = (figures(outcome), figures(&again));
-    if now == then {
-        return format!("{with}, the plan uses as many GPUs and leaves as many pods waiting");
-    }
-    let waiting = if now.1 == then.1 {
-        String::new()
-    } else {
-        format!(" and {} instead of {} pods wait", then.1, now.1)
+/// What planning again gave, in one sentence; what is said where it was not tried, or changes less than what is told.
+fn otherwise(doubt: Doubt, plan: &Summary, sensitivity: &[WhatIf], untold: &str) -> String {
+    let Some(then) = sensitivity.iter().find(|w| w.subject == doubt) else {
+        return untold.to_owned();
     };
-    format!("{with}, it uses {} GPUs instead of {}{waiting}", then.0, now.0)
-}
-
-fn figures(outcome: &Outcome<'_>) -> (usize, u64) {
-    let gpus = outcome.world.nodes.iter().flat_map(|n| &n.gpus).filter(|g: &&GpuState<'_>| g.used()).count();
-    (gpus, outcome.unseated.iter().map(|u| u.count).sum())
+    let now = &plan.plan;
+    let figures = [
+        (then.gpus_held, now.gpus_held, "GPUs hold work"),
+        (then.nodes, now.nodes, "nodes stay"),
+        (then.pods_waiting, now.pods_waiting, "pods wait"),
+    ];
+    let differs = figures.iter().filter(|(then, now, _)| then != now);
+    let told = differs.map(|(then, now, what)| format!("{then} {what} instead of {now}")).collect::<Vec<_>>();
+    if told.is_empty() {
+        return format!("{}: as many GPUs, nodes and waiting pods", then.change);
+    }
+    format!("{}: {}", then.change, told.join(", "))
 }

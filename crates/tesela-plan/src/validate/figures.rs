@@ -58,11 +58,14 @@ fn works(node: &PlannedNode) -> bool {
     users.map(|u| u.pods).any(|pods| pods > 0)
 }
 
-/// Nodes that hold work, and nodes kept free on purpose.
+/// Nodes that hold work, nodes kept free on purpose, and nodes of which nobody knows what their GPUs are.
 fn kept<'a>(facts: &Facts<'a>) -> Vec<&'a PlannedNode> {
     let spare = facts.plan.headroom.iter().flat_map(|h| &h.nodes).collect::<BTreeSet<_>>();
     let is_spare = |n: &&PlannedNode| n.name.as_ref().is_some_and(|name| spare.contains(name));
-    facts.plan.nodes.iter().filter(|n| works(n) || is_spare(n)).collect()
+    let unknown = facts.input.fleet.nodes.iter().filter(|n| n.unusable.is_some()).map(|n| &n.name);
+    let unknown = unknown.collect::<BTreeSet<_>>();
+    let is_unknown = |n: &&PlannedNode| n.name.as_ref().is_some_and(|name| unknown.contains(name));
+    facts.plan.nodes.iter().filter(|n| works(n) || is_spare(n) || is_unknown(n)).collect()
 }
 
 fn cost(facts: &Facts<'_>, faults: &mut Faults) {

@@ -50,7 +50,7 @@ impl Case {
             demand: &self.demand,
             findings: &[],
             prices: self.prices.as_ref(),
-            settings: Settings::default(),
+            settings: Settings { what_if: false, ..Settings::default() },
         }
     }
 

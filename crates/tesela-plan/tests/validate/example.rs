@@ -308,11 +308,14 @@ impl Hand {
             today: None,
             changes: Vec::new(),
             assumptions: Vec::new(),
+            sensitivity: Vec::new(),
             cost: None,
             cost_reason: None,
             nodes: fleet.nodes.iter().map(node).collect(),
             summary: Summary::default(),
             headroom: Vec::new(),
+            nodes_today: Vec::new(),
+            restarting: Vec::new(),
         };
         Self { fleet, demand, plan }
     }
@@ -459,7 +462,7 @@ impl Hand {
             settings: Settings::default(),
         };
         (plan.cost, plan.cost_reason) = cost::cost(&input, &plan.nodes, &plan.headroom);
-        let kept = cost::kept(&plan.nodes, &plan.headroom);
+        let kept = cost::kept(&self.fleet, &plan.nodes, &plan.headroom);
         let names = kept.iter().filter_map(|n| n.name.clone()).collect::<BTreeSet<_>>();
         plan.summary = Summary {
             today: today::figures(&self.fleet, &self.demand, prices.as_ref()),
@@ -467,7 +470,7 @@ impl Hand {
                 gpus: kept.iter().map(|n| n.gpus.len() as u64).sum(),
                 gpus_held: plan.gpus.iter().map(|g| g.used).sum(),
                 nodes: kept.len() as u64,
-                nodes_held: cost::kept(&plan.nodes, &[]).len() as u64,
+                nodes_held: cost::kept(&Fleet::default(), &plan.nodes, &[]).len() as u64,
                 pods_served: plan.assignments.iter().map(|a| a.count).sum(),
                 pods_waiting: plan.unmet.iter().map(|u| u.count).sum(),
                 hourly_micros: plan.cost.as_ref().map(|c| c.hourly_micros),
@@ -545,7 +548,7 @@ fn product_use(product: &str, fleet: &Fleet, nodes: &[PlannedNode]) -> ProductUs
 
 fn pools_of(nodes: &[PlannedNode]) -> Vec<PlannedPool> {
     let mut pools: BTreeMap<String, PlannedPool> = BTreeMap::new();
-    for node in cost::kept(nodes, &[]) {
+    for node in cost::kept(&Fleet::default(), nodes, &[]) {
         for gpu in &node.gpus {
             let name = format!("{}-{}", gpu.mode, gpu.product);
             let pool = pools.entry(name.clone()).or_insert(PlannedPool {

@@ -10,9 +10,11 @@ use crate::verbs::lint::Linted;
 /// Every finding with its line of the file, then the account.
 pub(crate) fn put(page: &mut Page, linted: &[Linted]) {
     for one in linted {
+        // Once for each file: searching the line again for each finding would be quadratic.
+        let lines = one.text.lines().collect::<Vec<_>>();
         for finding in &one.found.findings {
             page.gap();
-            put_finding(page, one, finding);
+            put_finding(page, &one.found.file, &lines, finding);
         }
     }
     page.gap();
@@ -21,7 +23,7 @@ pub(crate) fn put(page: &mut Page, linted: &[Linted]) {
     }
 }
 
-fn put_finding(page: &mut Page, one: &Linted, finding: &Finding) {
+fn put_finding(page: &mut Page, file: &str, lines: &[&str], finding: &Finding) {
     let style = match finding.severity {
         Severity::Error => Style::Bad,
         Severity::Warning => Style::Warn,
@@ -29,11 +31,11 @@ fn put_finding(page: &mut Page, one: &Linted, finding: &Finding) {
     };
     let place =
         if finding.line > 0 { format!(":{}:{}", finding.line, finding.column) } else { String::new() };
-    let mut head = Line::styled(Style::Strong, format!("{}{place}: ", one.found.file));
+    let mut head = Line::styled(Style::Strong, format!("{file}{place}: "));
     head.push(style, finding.severity.to_string());
     head.push(Style::Faint, format!(" [{}]", finding.rule));
     page.line(head);
-    put_excerpt(page, one, finding, style);
+    put_excerpt(page, lines, finding, style);
     let indent = Line::plain("    ");
     page.paragraph(&indent, &finding.message, Style::Plain);
     if !finding.fix.is_empty() {
@@ -44,9 +46,9 @@ fn put_finding(page: &mut Page, one: &Linted, finding: &Finding) {
 }
 
 /// The line of the file with a mark below the place. Long lines are shown around the place.
-fn put_excerpt(page: &mut Page, one: &Linted, finding: &Finding, style: Style) {
+fn put_excerpt(page: &mut Page, lines: &[&str], finding: &Finding, style: Style) {
     let at = usize::try_from(finding.line).unwrap_or(0);
-    let Some(line) = at.checked_sub(1).and_then(|n| one.text.lines().nth(n)) else {
+    let Some(line) = at.checked_sub(1).and_then(|n| lines.get(n)) else {
         return;
     };
     let margin = format!("    {at} | ");

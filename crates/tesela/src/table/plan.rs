@@ -2,6 +2,7 @@
 //! what does not fit, quotas, changes, what it rests on, and the account at the end.
 
 mod account;
+mod doubts;
 mod findings;
 mod gpus;
 mod headline;
@@ -41,8 +42,7 @@ pub(crate) struct Sheet<'a> {
 }
 
 impl Sheet<'_> {
-    /// Nodes that cannot be planned with (MIG INVALID, vGPU …) and hold no work under the plan. They are neither kept
-    /// nor given back, so they count on neither side.
+    /// Nodes that cannot be planned with (MIG INVALID, vGPU …) and hold no work under the plan. They stay as they are.
     fn left_aside(&self) -> Vec<&Node> {
         let works = |name: &str| {
             let nodes = self.plan.nodes.iter().filter(|n| n.name.as_deref() == Some(name));
@@ -53,7 +53,7 @@ impl Sheet<'_> {
         unusable.filter(|n| !works(&n.name)).collect()
     }
 
-    /// Today's figures without the nodes that are left aside.
+    /// Today's figures without the nodes that are left aside, for the sentence that speaks of them on their own.
     fn today(&self) -> Figures {
         let aside = self.left_aside();
         let today = &self.plan.summary.today;

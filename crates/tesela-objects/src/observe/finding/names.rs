@@ -88,7 +88,7 @@ fn told_ambiguous(
 ) -> Draft {
     let list = units.iter().map(|(unit, nodes)| {
         let names = some_of(nodes.iter().map(|n| scene.nodes[*n].node.name.as_str()));
-        format!("a {} of {} on {} ({names})", unit.size, unit.product, counted(size(nodes.len()), "node"))
+        format!("{} of {} on {} ({names})", unit.size, unit.product, counted(size(nodes.len()), "node"))
     });
     let list = list.collect::<Vec<_>>().join(", ");
     let who = match loose.len() {
@@ -196,6 +196,12 @@ fn why<'a>(
     let matching = nodes.iter().copied().filter(|n| open[*n]).collect::<Vec<_>>();
     if matching.is_empty() {
         return no_match(scene, workload, nodes);
+    }
+    let most = matching.iter().map(|n| allocatable(&scene.nodes[*n], resource)).max().unwrap_or(0);
+    if u64::from(devices) > most {
+        let reason = format!("no node that its selector and taints allow has more than {most}");
+        let fix = format!("ask for at most {most} per pod, or let the pod run on nodes that have more");
+        return Why { rule: "request-above-any-node", severity, reason, fix };
     }
     no_room(scene, resource, &matching)
 }

@@ -61,7 +61,7 @@ fn count_idle<'a>(scene: &Scene<'_>, observed: &'a Observed, idle: &mut Idle<'a>
     idle.gpus += size(observed.node.gpus.len());
     let (mut whole, mut others, mut free_instances) = (0, 0, 0);
     let (mut cut_held, mut share_held) = (0, 0);
-    let single = observed.node.mig_strategy == MigStrategy::Single;
+    let single = in_single_instances(observed);
     for (resource, offered) in &observed.offered {
         let taken = scene.held_on(observed, resource);
         let free = offered.allocatable.saturating_sub(taken);
@@ -102,6 +102,13 @@ fn count_idle<'a>(scene: &Scene<'_>, observed: &'a Observed, idle: &mut Idle<'a>
     }
 }
 
+/// Whether `nvidia.com/gpu` means an instance there. The label alone does not say so: it also stands on nodes
+/// whose GPUs have MIG off.
+fn in_single_instances(observed: &Observed) -> bool {
+    observed.node.mig_strategy == MigStrategy::Single
+        && observed.node.gpus.iter().any(|gpu| matches!(gpu.offer, Offer::Mig { .. }))
+}
+
 fn single_profile(observed: &Observed) -> String {
     let first = observed.node.gpus.iter().find_map(|gpu| match &gpu.offer {
         Offer::Mig { instances, .. } => instances.first(),
@@ -140,9 +147,7 @@ fn idle_instances(product: &str, idle: &Idle<'_>, scene: &Scene<'_>) -> Draft {
         let of = |r: &GpuResource| matches!(&r.device, GpuDevice::Mig(p) if p.as_str() == name);
         scene.demand.workloads.iter().any(|w| w.request.as_ref().is_some_and(of))
     };
-    let single = |name: &str| {
-        scene.nodes.iter().any(|o| o.node.mig_strategy == MigStrategy::Single && single_profile(o) == name)
-    };
+    let single = |name: &str| scene.nodes.iter().any(|o| in_single_instances(o) && single_profile(o) == name);
     let unasked =
         free.map(|(name, _)| name.as_str()).filter(|name| !asked(name) && !single(name)).collect::<Vec<_>>();
     let unasked = if unasked.is_empty() {
@@ -189,7 +194,12 @@ fn lost_slices(scene: &Scene<'_>, cutter: &mut Cutter, drafts: &mut Vec<Draft>) 
                 continue;
             };
             if !instances.is_empty() {
-                let in_use = used.get(gpu.product.as_str()).cloned().unwrap_or_default();
+                // Under strategy single all instances of the node are of one profile.
+                let in_use = if observed.node.mig_strategy == MigStrategy::Single {
+                    instances.iter().map(|i| i.profile.clone()).collect()
+                } else {
+                    used.get(gpu.product.as_str()).cloned().unwrap_or_default()
+                };
                 look_at(observed, product, instances, &in_use, cutter, lost.entry(&gpu.product).or_default());
             }
         }
@@ -263,14 +273,15 @@ fn profiles_in_use<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, BTreeSet<ProfileN
 }
 
 fn stranded(product: &str, lost: &Lost<'_>, in_use: &[String]) -> Draft {
+    let parts = [(lost.slices, "compute slice"), (lost.units, "memory unit")];
+    let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, one)| counted(*n, one)).collect::<Vec<_>>();
     Draft {
         severity: if lost.heavy { Severity::Warning } else { Severity::Info },
         rule: "mig-stranded-slices",
         subject: lost.stranded.subject(product),
         message: format!(
-            "{} and {} of {} of {product} are in no instance, and no profile in use ({}) fits there, on {} (layouts estimated from counts)",
-            counted(lost.slices, "compute slice"),
-            counted(lost.units, "memory unit"),
+            "{} of {} of {product} are in no instance, and no profile in use ({}) fits there, on {} (layouts estimated from counts)",
+            parts.join(" and "),
             counted(lost.stranded.gpus, "MIG GPU"),
             some_of(in_use.iter().map(String::as_str)),
             some_of(lost.stranded.nodes.iter().copied()),
@@ -293,7 +304,7 @@ fn room(product: &str, lost: &Lost<'_>) -> Draft {
             if lost.room.gpus == 1 { "has" } else { "have" },
             some_of(fitting.iter().map(String::as_str)),
         ),
-        fix: "add the instances to the node's MIG config; existing ones need not go".to_owned(),
+        fix: "add the instances to the node's MIG config when pods of these GPUs may restart: NVIDIA's MIG Manager makes all instances of a changed GPU anew".to_owned(),
         gpus: lost.room.gpus,
     }
 }

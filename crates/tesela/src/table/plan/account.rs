@@ -64,7 +64,7 @@ fn put_figures(page: &mut Page, sheet: &Sheet<'_>) {
         ("plan", Kind::Number),
         ("difference", Kind::Number),
     ]);
-    let (today, planned) = (sheet.today(), &plan.summary.plan);
+    let (today, planned) = (&plan.summary.today, &plan.summary.plan);
     let rows = [
         ("GPUs held by pods", today.gpus_held, planned.gpus_held),
         ("nodes held by pods", today.nodes_held, planned.nodes_held),
@@ -95,7 +95,8 @@ fn put_figures(page: &mut Page, sheet: &Sheet<'_>) {
     columns.put(page);
     let aside = sheet.left_aside().iter().map(|n| n.name.clone()).collect::<Vec<_>>();
     if !aside.is_empty() {
-        let text = format!("Not counted, since not to be planned with: {}.", list(&aside));
+        let text =
+            format!("Counted on both sides, since they cannot be planned with and stay: {}.", list(&aside));
         page.paragraph(&Line::default(), &text, Style::Faint);
     }
     match (&plan.cost, &plan.cost_reason) {

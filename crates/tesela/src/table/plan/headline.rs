@@ -105,11 +105,11 @@ fn planned(sheet: &Sheet<'_>) -> String {
         many(gpus_held, "GPU"),
         many(nodes_held, "node"),
     );
-    let spare = summary.plan.nodes.saturating_sub(nodes_held);
+    let aside = sheet.left_aside();
+    let spare = summary.plan.nodes.saturating_sub(nodes_held + aside.len() as u64);
     if spare > 0 {
         text.push_str(&format!(", {} kept as headroom", many(spare, "more node")));
     }
-    let aside = sheet.left_aside();
     let free = summary.nodes_free.iter().filter(|name| aside.iter().all(|n| n.name != **name)).count();
     if free > 0 {
         let free = free as u64;

@@ -6,6 +6,7 @@ use tesela_model::demand::PodRef;
 use tesela_model::plan::{Change, ChangeKind};
 use tesela_model::resource::PREFIX;
 
+use super::doubts;
 use super::{Sheet, left_out};
 use crate::table::columns::{Columns, Kind};
 use crate::table::text::{Line, Page, Style};
@@ -135,7 +136,10 @@ fn kind(kind: ChangeKind) -> &'static str {
 
 fn put_kinds(page: &mut Page, changes: &[Change]) {
     let told = [
-        (ChangeKind::Geometry, "the instances that go must be idle, the others keep running"),
+        (
+            ChangeKind::Geometry,
+            "the instances that go must be idle (the GPU Operator's MIG Manager also makes the others of that GPU anew)",
+        ),
         (ChangeKind::MigMode, "the GPU must be idle"),
         (ChangeKind::MigModeReset, "the GPU must be idle and is reset"),
         (ChangeKind::Sharing, "the GPU must be idle, unless only the number of shares changes"),
@@ -162,6 +166,7 @@ pub(super) fn put_assumptions(page: &mut Page, sheet: &Sheet<'_>) {
         }
         left_out(page, assumptions.len(), assumptions.len().min(sheet.rows), "--rows");
     }
+    doubts::put(page, sheet.plan);
     put_way_to_say(page, sheet);
 }
 

@@ -8,9 +8,9 @@ use tesela_model::fleet::{Fleet, Gpu, MigStrategy, Mode, Node, Offer};
 use tesela_model::layout::Instance;
 use tesela_model::origin::Origin;
 use tesela_model::plan::{
-    Alternative, Alternatives, Assignment, Assumption, Certificate, Change, ChangeKind, Cost, Figures,
+    Alternative, Alternatives, Assignment, Assumption, Certificate, Change, ChangeKind, Cost, Doubt, Figures,
     Headroom, Plan, PlanStatus, PlannedGpu, PlannedInstance, PlannedNode, PlannedPool, ProductUse, Quota,
-    Summary, Today, Unmet, Use,
+    Summary, Today, Unmet, Use, WhatIf,
 };
 use tesela_model::product::{ProductTable, ProfileName};
 use tesela_model::quantity::{Bytes, Micros, MilliCpu};
@@ -297,6 +297,16 @@ fn plan() -> Plan {
             origin: Origin::Assumed,
             if_wrong: "with 50 % the time-sliced pool needs 2 GPUs instead of 1".into(),
         }],
+        sensitivity: vec![WhatIf {
+            subject: Doubt::Duty,
+            change: "twice as much".into(),
+            gpus: 4,
+            gpus_held: 4,
+            nodes: 2,
+            pods_waiting: 1,
+            restarts: 1,
+            hourly_micros: Some(Micros(7_500_000)),
+        }],
         cost: Some(Cost {
             currency: "EUR".into(),
             hourly_micros: Micros(7_500_000),
@@ -326,6 +336,8 @@ fn plan() -> Plan {
             survives_node_loss: false,
             message: "no node is left over; losing gpu-b stops 2 pods".into(),
         }],
+        nodes_today: Vec::new(),
+        restarting: Vec::new(),
     }
 }
 
