@@ -83,6 +83,7 @@ pub(crate) enum Verb {
 /// needed, and plan again with both.
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
+#[command(group = clap::ArgGroup::new("written").multiple(true).args(["write_demand", "html"]))]
 pub(crate) struct Plan {
     /// Files to read; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
@@ -95,8 +96,14 @@ pub(crate) struct Plan {
     /// Give it back as the first of the files: other Demands, which stand later, then win over it.
     #[arg(long, value_name = "FILE")]
     pub(crate) write_demand: Option<PathBuf>,
-    /// Let --write-demand replace a file that exists
-    #[arg(long, requires = "write_demand")]
+    /// Write the plan as a page for people to this file: HTML that loads nothing and prints well
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
+    pub(crate) html: Option<PathBuf>,
+    /// Language of that page
+    #[arg(long, value_enum, default_value_t = Language::En, requires = "html", help_heading = "Report")]
+    pub(crate) lang: Language,
+    /// Let --write-demand and --html replace files that exist
+    #[arg(long, requires = "written")]
     pub(crate) force: bool,
     /// Price of one GPU for one hour, such as h100-sxm-80gb=2.50/h; may be repeated
     #[arg(long = "price", value_name = "PRODUCT=AMOUNT/h", help_heading = "Prices")]
@@ -113,6 +120,15 @@ pub(crate) struct Plan {
     /// Rows shown in each other part of the table: a number, or `all`
     #[arg(long, default_value = "30", value_name = "N|all", help_heading = "Output")]
     pub(crate) rows: Rows,
+}
+
+/// Languages of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    /// English
+    En,
+    /// Spanish
+    Es,
 }
 
 /// How many rows of a part are shown.
@@ -283,6 +299,9 @@ Examples:
 
   With prices, for a program:
     tesela plan cluster.json --price h100-sxm-80gb=2.50/h --price a30-24gb=0.60/h --format json > plan.json
+
+  As a page to hand on, in Spanish:
+    tesela plan cluster.json --html plan.html --lang es
 
   Quotas count every namespace only when kubectl lists them and the quotas in force too:
     kubectl get nodes,pods,namespaces,resourcequotas -A -o json | tesela plan -

@@ -5,6 +5,7 @@ mod failure;
 mod input;
 mod io;
 mod printer;
+mod report;
 mod sniff;
 mod table;
 mod verbs;

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input::{Gathered, gather};
 use crate::io::{self, Existing};
 use crate::printer::Printer;
+use crate::report::{Language, html};
 use crate::table;
 use crate::table::plan::Sheet;
 use crate::table::words::many;
@@ -51,6 +52,9 @@ pub(crate) fn run(
     }
     if let Some(file) = &words.write_demand {
         write(file, &gathered, words, printer)?;
+    }
+    if let Some(file) = &words.html {
+        write_report(file, &plan, words, printer)?;
     }
     printer.progress("");
     let sheet = Sheet {
@@ -107,6 +111,24 @@ fn write(file: &Path, gathered: &Gathered, words: &cli::Plan, printer: &Printer)
     io::write(file, &write_demand(observed), existing)?;
     let workloads = many(observed.workloads.len() as u64, "workload");
     printer.note(&format!("{}: written, {workloads} as observed", file.display()));
+    Ok(())
+}
+
+/// Writes the plan as a page for people.
+fn write_report(file: &Path, plan: &Plan, words: &cli::Plan, printer: &Printer) -> Result<(), Failure> {
+    let name = file.display();
+    let other = words.write_demand.iter().chain(&words.files).chain(&words.price_book);
+    if other.into_iter().any(|known| known == file) {
+        let text = format!("--html {name}: is read or written otherwise in this call, and would be lost");
+        return Err(Failure::input(text).hint("write the page to another name"));
+    }
+    let language = match words.lang {
+        cli::Language::En => Language::English,
+        cli::Language::Es => Language::Spanish,
+    };
+    let existing = if words.force { Existing::Replace } else { Existing::Keep };
+    io::write(file, &html(plan, language), existing)?;
+    printer.note(&format!("{name}: written, open it in a browser"));
     Ok(())
 }
 
