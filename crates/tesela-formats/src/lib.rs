@@ -11,6 +11,7 @@ pub mod prometheus;
 pub mod reading;
 pub mod requests;
 pub mod schema;
+pub mod slo_profiles;
 pub mod sniff;
 pub mod source;
 pub mod tree;

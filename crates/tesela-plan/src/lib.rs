@@ -13,6 +13,7 @@ mod planner;
 pub mod quota;
 pub mod reconfigure;
 mod running;
+pub mod slo;
 pub mod today;
 pub mod validate;
 mod world;
