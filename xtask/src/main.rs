@@ -9,6 +9,7 @@
 
 mod bench_observe;
 mod cli_reference;
+mod cloud_prices;
 mod cluster;
 mod edges;
 mod lint_reference;
@@ -67,6 +68,7 @@ fn run() -> Result<ExitCode> {
 /// Writes everything that is generated, or with `check` says what is stale.
 fn generate(root: &Path, check: bool) -> Result<()> {
     profiles::generate(root, check)?;
+    cloud_prices::generate(root, check)?;
     schema::generate(root, check)?;
     reference::generate(root, check)?;
     lint_reference::generate(root, check)?;

@@ -22,6 +22,7 @@ pub(crate) mod envelope;
 pub(crate) mod fleet;
 mod hardware;
 mod name;
+mod owned;
 mod places;
 pub(crate) mod price_book;
 pub(crate) mod product_table;
@@ -33,7 +34,8 @@ use tesela_model::price::PriceBook;
 use tesela_model::product::{Product, ProductTable};
 
 pub use self::demand::{
-    DEFAULT_KIND, DemandDocument, TenantEdit, WorkloadEdit, merge, merge_all, write_demand,
+    DEFAULT_KIND, DemandDocument, JoinedContradiction, TenantEdit, WorkloadEdit, check_joined, merge, merge_all,
+    unlike_observed, write_demand,
 };
 pub use self::envelope::DocumentKind;
 use self::envelope::Envelope;

@@ -1,6 +1,7 @@
 //! `kind: Demand`: tenants and what they run. A document refines the observed demand by key.
 
 mod contradiction;
+mod joined;
 mod merge;
 mod read;
 mod tenant;
@@ -16,6 +17,7 @@ use tesela_model::product::ProfileName;
 use tesela_model::quantity::{Bytes, Mib, MilliCpu};
 use tesela_model::resource::GpuResource;
 
+pub use joined::{JoinedContradiction, check_joined, unlike_observed};
 pub use merge::{merge, merge_all};
 pub(super) use read::read;
 pub use write::write_demand;

@@ -10,6 +10,7 @@ use tesela_model::quantity::Micros;
 
 use super::check::Check;
 use super::decimal::{DecimalError, decimal};
+use super::owned::Owned;
 use super::scalar::{Amount, Raw};
 use crate::diagnostic::{Diagnostic, Diagnostics, shown};
 use crate::source::{Located, Span};
@@ -39,8 +40,12 @@ pub(crate) struct PriceBookSpec {
 pub(crate) struct PriceEntry {
     /// Table id (`h100-sxm-80gb`) or exact NVML name (`NVIDIA H100 80GB HBM3`).
     product: Located<String>,
-    /// Price of one GPU for one hour, above 0, with at most six decimals: `2.50`.
-    gpu_hour: Located<Amount>,
+    /// Price of one GPU for one hour, above 0, with at most six decimals: `2.50`. This or `owned`.
+    #[serde(default)]
+    gpu_hour: Option<Located<Amount>>,
+    /// What owned hardware costs, from which the price of an hour is computed. This or `gpuHour`.
+    #[serde(default)]
+    owned: Option<Located<Owned>>,
 }
 
 /// Reads the content of a PriceBook document.
@@ -59,9 +64,9 @@ pub(super) fn read(file: &str, spec: &PriceBookSpec, table: &ProductTable) -> Re
     }
     let mut found: BTreeMap<String, (Micros, Span)> = BTreeMap::new();
     for entry in &spec.prices {
-        let PriceEntry { product, gpu_hour } = &entry.value;
+        let PriceEntry { product, .. } = &entry.value;
         let hardware = check.product(table, product);
-        let price = check.price(gpu_hour);
+        let price = entry_price(&mut check, &entry.value);
         let Some(hardware) = hardware else { continue };
         match found.get(&hardware.name()) {
             Some((_, first)) => check.duplicate("the price of", &hardware.name(), *first, product.at),
@@ -76,6 +81,25 @@ pub(super) fn read(file: &str, spec: &PriceBookSpec, table: &ProductTable) -> Re
         as_of: spec.as_of.as_ref().map(|day| day.value.clone()),
         gpu_hour: found.into_iter().map(|(product, (price, _))| (product, price)).collect(),
     })
+}
+
+fn entry_price(check: &mut Check<'_>, entry: &PriceEntry) -> Option<Micros> {
+    let PriceEntry { product, gpu_hour, owned } = entry;
+    match (gpu_hour, owned) {
+        (Some(gpu_hour), None) => check.price(gpu_hour),
+        (None, Some(owned)) => check.owned(&owned.value),
+        (Some(gpu_hour), Some(owned)) => {
+            let why = "a product has one price";
+            check.contradiction((owned.at, "owned"), (gpu_hour.at, "gpuHour"), why, "remove one of the two");
+            None
+        }
+        (None, None) => {
+            let message = format!("`{}` has no price", shown(&product.value));
+            let fix = "add `gpuHour: 2.50`, or `owned: {purchase: 28000, years: 4}`";
+            check.error(product.at, "missing-field", &product.value, message, fix);
+            None
+        }
+    }
 }
 
 /// Reads a `--price` flag: `h100-sxm-80gb=2.50/h`.

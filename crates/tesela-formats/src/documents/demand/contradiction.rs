@@ -40,6 +40,11 @@ fn mode_against_needs(
         let why = "work over several GPUs never goes to MIG";
         check.contradiction((mode.at, mode_text(mode)), other, why, "write `mode: exclusive`, or `gpus: 1`");
     }
+    if let (Mode::TimeSliced | Mode::Mps, Some(gpus), Some(2..)) = (mode.value, &entry.gpus, edit.gpus) {
+        let other = (gpus.at, format!("gpus: {}", gpus.value.0.text()));
+        let why = "more than one share brings no more of a GPU, and work over several GPUs gets whole ones";
+        check.contradiction((mode.at, mode_text(mode)), other, why, "write `mode: exclusive`, or `gpus: 1`");
+    }
     if let (Mode::TimeSliced, Some(slo)) = (mode.value, &entry.slo) {
         let why = "work that takes turns cannot promise a latency";
         let fix = "write `mode: mig` or `mode: exclusive`, or remove `slo`";

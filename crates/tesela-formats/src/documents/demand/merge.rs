@@ -10,7 +10,8 @@ use super::{DEFAULT_KIND, DemandDocument, TenantEdit, WorkloadEdit};
 /// The observed demand, refined by a document.
 ///
 /// - A workload is known by namespace, kind and name. A document that writes no kind means the only observed
-///   workload of that namespace and name, else [`DEFAULT_KIND`].
+///   workload of that namespace and name, else [`DEFAULT_KIND`]. Kind `Deployment` also means the observed
+///   ReplicaSet of that name.
 /// - Fields that are written replace; the others stay as observed. Lists and mappings (`products`,
 ///   `nodeSelector`, `affinity`, `tolerations`, a tenant's `namespaces` and `quota`) are replaced whole.
 /// - What running pods hold is kept. A `count` below the running pods means that the rest may go.
@@ -89,7 +90,10 @@ fn key_of(edit: &WorkloadEdit, known: &BTreeMap<WorkloadKey, Workload>) -> Workl
         name: edit.name.clone(),
     };
     if let Some(kind) = &edit.kind {
-        return key(kind);
+        // Pods name the ReplicaSet as their owner; people know the Deployment that made it.
+        let replica_set = key("ReplicaSet");
+        let seen = !known.contains_key(&key(kind)) && known.contains_key(&replica_set);
+        return if kind == "Deployment" && seen { replica_set } else { key(kind) };
     }
     // Keys are sorted by namespace first, so only that namespace is looked through.
     let first = WorkloadKey { namespace: edit.namespace.clone(), kind: String::new(), name: String::new() };

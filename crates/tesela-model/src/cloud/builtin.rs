@@ -1,0 +1,86 @@
+//! Generated from `crates/tesela-model/data/cloud-prices.yaml` by `cargo xtask generate`. Do not edit.
+
+use super::{CloudInstance, CloudList, Provider};
+use crate::quantity::{Mib, Micros};
+
+#[rustfmt::skip]
+pub(super) static LISTS: &[CloudList] = &[
+    CloudList {
+        provider: Provider::Aws,
+        region: "us-east-1",
+        currency: "USD",
+        as_of: "2026-07-20",
+        source: "Linux on-demand, as in aws/karpenter-provider-aws, pkg/providers/pricing/zz_generated.pricing_aws.go",
+        instances: &[
+            CloudInstance { name: "g4dn.xlarge", product: "Tesla-T4", gpus: 1, gpu_memory: Some(Mib(15360)), hourly: Micros(526000) },
+            CloudInstance { name: "g4dn.12xlarge", product: "Tesla-T4", gpus: 4, gpu_memory: Some(Mib(15360)), hourly: Micros(3912000) },
+            CloudInstance { name: "g5.xlarge", product: "NVIDIA-A10G", gpus: 1, gpu_memory: Some(Mib(22888)), hourly: Micros(1006000) },
+            CloudInstance { name: "g5.12xlarge", product: "NVIDIA-A10G", gpus: 4, gpu_memory: Some(Mib(22888)), hourly: Micros(5672000) },
+            CloudInstance { name: "g5.48xlarge", product: "NVIDIA-A10G", gpus: 8, gpu_memory: Some(Mib(22888)), hourly: Micros(16288000) },
+            CloudInstance { name: "g6.xlarge", product: "NVIDIA-L4", gpus: 1, gpu_memory: None, hourly: Micros(804800) },
+            CloudInstance { name: "g6.12xlarge", product: "NVIDIA-L4", gpus: 4, gpu_memory: None, hourly: Micros(4601600) },
+            CloudInstance { name: "g6.48xlarge", product: "NVIDIA-L4", gpus: 8, gpu_memory: None, hourly: Micros(13350400) },
+            CloudInstance { name: "g6e.xlarge", product: "NVIDIA-L40S", gpus: 1, gpu_memory: Some(Mib(45776)), hourly: Micros(1861000) },
+            CloudInstance { name: "g6e.12xlarge", product: "NVIDIA-L40S", gpus: 4, gpu_memory: Some(Mib(45776)), hourly: Micros(10492640) },
+            CloudInstance { name: "g6e.48xlarge", product: "NVIDIA-L40S", gpus: 8, gpu_memory: Some(Mib(45776)), hourly: Micros(30131180) },
+            CloudInstance { name: "g7e.2xlarge", product: "rtx-pro-6000-96gb", gpus: 1, gpu_memory: None, hourly: Micros(3363120) },
+            CloudInstance { name: "g7e.48xlarge", product: "rtx-pro-6000-96gb", gpus: 8, gpu_memory: None, hourly: Micros(33144320) },
+            CloudInstance { name: "p3.2xlarge", product: "Tesla-V100-SXM2-16GB", gpus: 1, gpu_memory: None, hourly: Micros(3060000) },
+            CloudInstance { name: "p4d.24xlarge", product: "a100-40gb", gpus: 8, gpu_memory: None, hourly: Micros(21957642) },
+            CloudInstance { name: "p4de.24xlarge", product: "a100-80gb", gpus: 8, gpu_memory: None, hourly: Micros(27447050) },
+            CloudInstance { name: "p5.4xlarge", product: "h100-sxm-80gb", gpus: 1, gpu_memory: None, hourly: Micros(6880000) },
+            CloudInstance { name: "p5.48xlarge", product: "h100-sxm-80gb", gpus: 8, gpu_memory: None, hourly: Micros(55040000) },
+            CloudInstance { name: "p5en.48xlarge", product: "h200-141gb", gpus: 8, gpu_memory: None, hourly: Micros(63296000) },
+            CloudInstance { name: "p6-b200.48xlarge", product: "b200-180gb", gpus: 8, gpu_memory: None, hourly: Micros(113932800) },
+            CloudInstance { name: "p6-b300.48xlarge", product: "b300-269gb", gpus: 8, gpu_memory: None, hourly: Micros(142416000) },
+        ],
+    },
+    CloudList {
+        provider: Provider::Azure,
+        region: "eastus",
+        currency: "USD",
+        as_of: "2026-06-18",
+        source: "Linux pay-as-you-go, as in Azure/karpenter-provider-azure, pkg/providers/pricing/zz_generated.pricing.go",
+        instances: &[
+            CloudInstance { name: "Standard_NC4as_T4_v3", product: "Tesla-T4", gpus: 1, gpu_memory: Some(Mib(15360)), hourly: Micros(526000) },
+            CloudInstance { name: "Standard_NC64as_T4_v3", product: "Tesla-T4", gpus: 4, gpu_memory: Some(Mib(15360)), hourly: Micros(4352000) },
+            CloudInstance { name: "Standard_NC6s_v3", product: "Tesla-V100-PCIE-16GB", gpus: 1, gpu_memory: None, hourly: Micros(3060000) },
+            CloudInstance { name: "Standard_NV36ads_A10_v5", product: "NVIDIA-A10", gpus: 1, gpu_memory: None, hourly: Micros(3200000) },
+            CloudInstance { name: "Standard_NC24ads_A100_v4", product: "a100-80gb", gpus: 1, gpu_memory: None, hourly: Micros(3673000) },
+            CloudInstance { name: "Standard_NC48ads_A100_v4", product: "a100-80gb", gpus: 2, gpu_memory: None, hourly: Micros(7346000) },
+            CloudInstance { name: "Standard_NC96ads_A100_v4", product: "a100-80gb", gpus: 4, gpu_memory: None, hourly: Micros(14692000) },
+            CloudInstance { name: "Standard_ND96asr_v4", product: "a100-40gb", gpus: 8, gpu_memory: None, hourly: Micros(27197000) },
+            CloudInstance { name: "Standard_ND96amsr_A100_v4", product: "a100-80gb", gpus: 8, gpu_memory: None, hourly: Micros(32770000) },
+            CloudInstance { name: "Standard_NC40ads_H100_v5", product: "h100-nvl-94gb", gpus: 1, gpu_memory: None, hourly: Micros(6980000) },
+            CloudInstance { name: "Standard_NC80adis_H100_v5", product: "h100-nvl-94gb", gpus: 2, gpu_memory: None, hourly: Micros(13960000) },
+            CloudInstance { name: "Standard_ND96isr_H100_v5", product: "h100-sxm-80gb", gpus: 8, gpu_memory: None, hourly: Micros(98320000) },
+        ],
+    },
+    CloudList {
+        provider: Provider::Azure,
+        region: "spaincentral",
+        currency: "USD",
+        as_of: "2026-06-18",
+        source: "Linux pay-as-you-go, as in Azure/karpenter-provider-azure, pkg/providers/pricing/zz_generated.pricing.go",
+        instances: &[
+            CloudInstance { name: "Standard_NV36ads_A10_v5", product: "NVIDIA-A10", gpus: 1, gpu_memory: None, hourly: Micros(4160000) },
+            CloudInstance { name: "Standard_NC24ads_A100_v4", product: "a100-80gb", gpus: 1, gpu_memory: None, hourly: Micros(4775000) },
+            CloudInstance { name: "Standard_NC40ads_H100_v5", product: "h100-nvl-94gb", gpus: 1, gpu_memory: None, hourly: Micros(9074000) },
+            CloudInstance { name: "Standard_ND96isr_H100_v5", product: "h100-sxm-80gb", gpus: 8, gpu_memory: None, hourly: Micros(127816000) },
+            CloudInstance { name: "Standard_ND96isr_H200_v5", product: "h200-141gb", gpus: 8, gpu_memory: None, hourly: Micros(110240000) },
+        ],
+    },
+    CloudList {
+        provider: Provider::Azure,
+        region: "westeurope",
+        currency: "USD",
+        as_of: "2026-06-18",
+        source: "Linux pay-as-you-go, as in Azure/karpenter-provider-azure, pkg/providers/pricing/zz_generated.pricing.go",
+        instances: &[
+            CloudInstance { name: "Standard_NC24ads_A100_v4", product: "a100-80gb", gpus: 1, gpu_memory: None, hourly: Micros(4775000) },
+            CloudInstance { name: "Standard_NC40ads_H100_v5", product: "h100-nvl-94gb", gpus: 1, gpu_memory: None, hourly: Micros(9080000) },
+            CloudInstance { name: "Standard_ND96asr_v4", product: "a100-40gb", gpus: 8, gpu_memory: None, hourly: Micros(35357000) },
+            CloudInstance { name: "Standard_ND96isr_H100_v5", product: "h100-sxm-80gb", gpus: 8, gpu_memory: None, hourly: Micros(127816000) },
+        ],
+    },
+];
