@@ -9,6 +9,7 @@
 //! | JSON, series by series | `answer` |
 //! | metric names with their units, labels of each vintage | `label` |
 //! | queries to print, for the same names and labels | `query` |
+//! | what is said of an answer | `told` |
 //!
 //! Metric names, labels and their vintages: NVIDIA/dcgm-exporter (`etc/default-counters.csv`,
 //! `internal/pkg/rendermetrics`, release notes of 4.9.0).
@@ -16,6 +17,7 @@
 mod answer;
 mod label;
 mod query;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read};
@@ -24,7 +26,7 @@ use serde::de::DeserializeSeed as _;
 use tesela_model::usage::{Metric, UsageSeries};
 
 use self::answer::AnswerSeed;
-pub use self::query::{UsageQuery, Vintage, usage_queries};
+pub use self::query::{STEP, UsageQuery, Vintage, usage_queries};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest, shown};
 use crate::sniff::{Kind, sniff};
 use crate::source::Span;
@@ -238,7 +240,8 @@ fn unlabelled(file: &str, labels: &BTreeSet<String>) -> Diagnostic {
         0 => "there are no labels at all".to_owned(),
         _ => format!("there are {}", labels.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
     };
-    let near = labels.iter().find_map(|l| Some((l, nearest(l, label::LOOKED_FOR)?)));
+    let mut others = labels.iter().filter(|l| !label::LOOKED_FOR.contains(&l.as_str()));
+    let near = others.find_map(|l| Some((l, nearest(l, label::LOOKED_FOR)?)));
     let near = near.map(|(l, n)| format!("; `{l}` is near to `{n}`")).unwrap_or_default();
     let message = format!("no series names its pod or GPU: looked for {looked}; {there}{near}");
     let fix = format!(

@@ -264,7 +264,7 @@ fn pods_of_others_are_counted_and_the_exporters_own_are_not() {
         .add(Metric::MemoryUsed, pod("nvidia-dcgm-exporter-x2x4z"), 0, &[1]);
     let found = case.evidence();
     let said = finding(&found, "usage-of-other-pods").unwrap();
-    assert!(said.starts_with("1 pod is in the answer") && said.contains("a/gone-1"), "{said}");
+    assert!(said.starts_with("1 pod of the answer holds no GPU") && said.contains("a/gone-1"), "{said}");
     assert_eq!(found.measured.len(), 1);
 }
 

@@ -85,9 +85,15 @@ pub(crate) enum Verb {
 #[command(after_help = PLAN_EXAMPLES)]
 #[command(group = clap::ArgGroup::new("written").multiple(true).args(["write_demand", "html"]))]
 pub(crate) struct Plan {
-    /// Files to read; `-` is standard input
-    #[arg(required = true, value_name = "FILE")]
+    /// Files to read; `-` is standard input. Several outputs of kubectl that repeat pods are snapshots, oldest first
+    #[arg(required_unless_present = "print_usage_query", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// What pods used: a saved answer of Prometheus, instant or range; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) usage: Vec<PathBuf>,
+    /// Print what to ask Prometheus for --usage, as commands, and do nothing else
+    #[arg(long, help_heading = "Input")]
+    pub(crate) print_usage_query: bool,
     /// Label of pods whose value is the tenant; where it is absent the namespace is
     #[arg(long, value_name = "KEY", help_heading = "Input")]
     pub(crate) tenant_label: Option<String>,
@@ -302,6 +308,11 @@ Examples:
 
   As a page to hand on, in Spanish:
     tesela plan cluster.json --html plan.html --lang es
+
+  With what the pods used in a week, as Prometheus knows it:
+    tesela plan --print-usage-query > ask.sh
+    sh ask.sh
+    tesela plan cluster.json --usage usage.json
 
   Quotas count every namespace only when kubectl lists them and the quotas in force too:
     kubectl get nodes,pods,namespaces,resourcequotas -A -o json | tesela plan -

@@ -15,12 +15,14 @@ use tesela_model::plan::Plan;
 use tesela_model::price::PriceBook;
 use tesela_model::product::ProductTable;
 use tesela_objects::observe::{Observation, Observer, Options};
+use tesela_plan::evidence::Evidence;
 
 use crate::cli;
 use crate::failure::Failure;
 use crate::io::{Input, open, read_all, unreadable};
 use crate::printer::Printer;
 use crate::sniff::{Reader, reader};
+use crate::usage;
 
 /// Bytes looked at to tell what an input is. kubectl writes `apiVersion` first.
 const HEAD: u64 = 64 << 10;
@@ -38,6 +40,8 @@ pub(crate) struct Gathered {
     pub(crate) demand: Demand,
     /// The demand before any document of ours changed it; `None` when nothing was observed.
     pub(crate) observed: Option<Demand>,
+    /// What was measured; already in the demand, where nobody said better.
+    pub(crate) evidence: Option<Evidence>,
     /// What is wrong today.
     pub(crate) findings: Vec<Finding>,
     /// Prices, those of later arguments first.
@@ -70,7 +74,7 @@ pub(crate) fn gather(
         books.extend(price_books(path, &products)?);
     }
     let prices = with_flags(books, words, &products)?;
-    let observation = if kubectl.is_empty() {
+    let mut observation = if kubectl.is_empty() {
         None
     } else {
         let options =
@@ -81,6 +85,7 @@ pub(crate) fn gather(
         return Err(Failure::input("there is nothing to plan: the inputs hold no nodes and no workloads")
             .hint("add what `kubectl get nodes,pods -A -o json` prints, or a Demand"));
     }
+    let evidence = usage::measure(words, observation.as_mut(), &fleets, &products, printer)?;
     let observed = observation.as_ref().map(|o| o.demand.clone());
     each_namespace_is_of_one_tenant(observed.as_ref(), &demands)?;
     let (fleet, demand, mut findings) =
@@ -97,6 +102,7 @@ pub(crate) fn gather(
         demand: merged,
         products,
         observed,
+        evidence,
         findings,
         prices,
     })
@@ -155,9 +161,17 @@ fn sort(files: &[PathBuf], products: &mut ProductTable) -> Result<Sorted, Failur
             return Err(Failure::input(format!("{}: is named twice", file.display())));
         }
         let (reader, input) = sniffed(file)?;
-        if reader == Reader::Kubectl {
-            sorted.kubectl.push(input);
-            continue;
+        match reader {
+            Reader::Kubectl => {
+                sorted.kubectl.push(input);
+                continue;
+            }
+            Reader::Usage => {
+                let refusal =
+                    Failure::input(format!("{}: is an answer of Prometheus, not of kubectl", input.name));
+                return Err(refusal.hint(format!("say so: --usage {}", input.name)));
+            }
+            Reader::Documents => {}
         }
         let name = input.name.clone();
         for document in read_document(&name, &read_all(input)?, products)? {

@@ -8,6 +8,7 @@ mod printer;
 mod report;
 mod sniff;
 mod table;
+mod usage;
 mod verbs;
 
 use std::ffi::OsString;

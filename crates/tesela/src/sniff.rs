@@ -14,6 +14,8 @@ pub(crate) enum Reader {
     Documents,
     /// The streaming reader of kubectl's JSON, which also explains what is no such JSON.
     Kubectl,
+    /// Nobody: an answer of Prometheus stands behind `--usage`.
+    Usage,
 }
 
 /// Tells by the beginning of an input who reads it. JSON is ours when its outermost `apiVersion` or `kind` says so;
@@ -21,22 +23,27 @@ pub(crate) enum Reader {
 pub(crate) fn reader(head: &[u8]) -> Reader {
     match sniff(head) {
         Kind::Yaml => Reader::Documents,
-        Kind::Json if is_ours(head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head)) => Reader::Documents,
+        Kind::Json => json(head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head)),
         _ => Reader::Kubectl,
     }
 }
 
-fn is_ours(json: &[u8]) -> bool {
-    let mut outermost = Outermost { bytes: json, at: 0 };
-    let mut ours = false;
+fn json(head: &[u8]) -> Reader {
+    let mut outermost = Outermost { bytes: head, at: 0 };
+    let mut found = Reader::Kubectl;
     while let Some((key, value)) = outermost.next_text() {
         match key.as_slice() {
-            b"apiVersion" => return value.starts_with(OURS.as_bytes()),
-            b"kind" => ours = KINDS.iter().any(|k| k.as_bytes() == value),
+            b"apiVersion" if value.starts_with(OURS.as_bytes()) => return Reader::Documents,
+            b"apiVersion" => return Reader::Kubectl,
+            b"kind" if KINDS.iter().any(|k| k.as_bytes() == value) => found = Reader::Documents,
+            // Prometheus' words; a Status of Kubernetes says Success or Failure.
+            b"status" if matches!(value.as_slice(), b"success" | b"error") && found == Reader::Kubectl => {
+                found = Reader::Usage;
+            }
             _ => {}
         }
     }
-    ours
+    found
 }
 
 /// Walks the outermost object of a JSON text that may be cut off, without reading what lies deeper.
@@ -111,6 +118,10 @@ mod tests {
             (r#"{"items": [{"metadata": {"name": "cut o"#, Reader::Kubectl),
             (r#"{"a": "b", "c": "kind", "d": ["kind", "Fleet"]}"#, Reader::Kubectl),
             (r#"{"kind":"Fleet","spec":{}}"#, Reader::Documents),
+            (r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#, Reader::Usage),
+            (r#"{"status":"error","errorType":"bad_data","error":"x"}"#, Reader::Usage),
+            (r#"{"apiVersion":"v1","status":"error"}"#, Reader::Kubectl),
+            (r#"{"kind":"Status","status":"Failure"}"#, Reader::Kubectl),
             (r#"{"spec": {"x": "}"}, "apiVersion" : "tesela.dev/v1alpha1"}"#, Reader::Documents),
             (r#"{"x": "a\"b", "kind": "Demand"}"#, Reader::Documents),
             ("\u{feff}{\"kind\":\"Plan\"}", Reader::Documents),

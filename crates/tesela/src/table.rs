@@ -9,4 +9,5 @@ pub(crate) mod plan;
 pub(crate) mod render;
 pub(crate) mod text;
 pub(crate) mod tile;
+pub(crate) mod usage;
 pub(crate) mod words;

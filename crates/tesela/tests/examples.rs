@@ -19,6 +19,8 @@ struct Example {
 const COMPANY: Example =
     Example { name: "agents-company", inputs: &["cluster.json", "demand.yaml", "fleet.yaml", "prices.yaml"] };
 const MIXED: Example = Example { name: "mixed-fleet", inputs: &["cluster.json"] };
+const MEASURED: Example =
+    Example { name: "measured", inputs: &["cluster.json", "--usage", "usage.json"] };
 const REGULATED: Example =
     Example { name: "regulated", inputs: &["cluster.json", "demand.yaml", "fleet.yaml"] };
 
@@ -67,7 +69,7 @@ fn readme_commands_work(example: &Example) {
 /// The example's inputs in a folder that a test may write to.
 fn copied(example: &Example, test: &str) -> PathBuf {
     let folder = folder(&format!("{test}_{}", example.name));
-    for input in example.inputs {
+    for input in example.inputs.iter().filter(|input| !input.starts_with("--")) {
         std::fs::copy(example.folder().join(input), folder.join(input)).unwrap();
     }
     folder
@@ -134,5 +136,6 @@ macro_rules! tests_of {
 }
 
 tests_of!(agents_company, COMPANY);
+tests_of!(measured, MEASURED);
 tests_of!(mixed_fleet, MIXED);
 tests_of!(regulated, REGULATED);

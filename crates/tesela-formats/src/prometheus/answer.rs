@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for AnswerSeed<'_, '_> {
         }
         if !known {
             return Err(A::Error::custom(
-                "this object is no answer of Prometheus: `status`, `data` and `result` are not there",
+                "this object is no answer of Prometheus: `status`, `data` and `result` are not there; kubectl's JSON and documents stand without --usage",
             ));
         }
         Ok(())

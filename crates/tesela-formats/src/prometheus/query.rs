@@ -25,7 +25,7 @@ pub struct UsageQuery {
 }
 
 /// Window of each query and step between its answers.
-const STEP: &str = "5m";
+pub const STEP: &str = "5m";
 /// Metrics that are worth asking for: memory, and the two that tell time with work. Profiling counters may be off.
 const ASKED: [Metric; 3] = [Metric::MemoryUsed, Metric::EngineActive, Metric::GpuUtil];
 
@@ -41,7 +41,7 @@ pub fn usage_queries(labels: Vintage) -> Vec<UsageQuery> {
         let name = metric.name();
         let over = if metric.is_memory() { "max_over_time" } else { "avg_over_time" };
         let query = format!(
-            "label_replace(max by ({by}, Hostname, UUID, GPU_I_ID) ({over}({name}{{{pod}!=\"\"}}[{STEP}])), \
+            "label_replace(max by ({by}, Hostname, hostname, UUID, GPU_I_ID) ({over}({name}{{{pod}!=\"\"}}[{STEP}])), \
              \"metric\", \"{name}\", \"\", \"\")"
         );
         UsageQuery { metric: name, labels, query }

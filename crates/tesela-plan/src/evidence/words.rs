@@ -137,8 +137,10 @@ fn gone(all: &Collector<'_>) -> Option<Finding> {
         Severity::Info,
         "usage-of-other-pods",
         format!(
-            "{} in the answer that hold no GPU in the cluster's JSON (ended, replaced, or of another cluster), left out: {}{unplaced}",
-            counted_is(pods as u64, "pod"),
+            "{} of the answer {} no GPU in the cluster's JSON (ended, replaced, or of another cluster) and {} left out: {}{unplaced}",
+            counted(pods as u64, "pod"),
+            if pods == 1 { "holds" } else { "hold" },
+            if pods == 1 { "is" } else { "are" },
             some_of(&names)
         ),
         "give kubectl snapshots of the same days too: tesela plan monday.json tuesday.json --usage …",
@@ -192,7 +194,7 @@ fn assumptions(
             (a, b) => format!("{a} to {b}"),
         };
         let mut value = format!(
-            "of {} over {over}: memory is the peak of all pods and {RESERVE_PERCENT} % (at least {RESERVE_LEAST}), no more than the device has; duty is the mean of the busiest pod",
+            "of {} over {over}: memory is the peak of all pods and {RESERVE_PERCENT} % (at least {RESERVE_LEAST}), no more than the device has; duty is the mean of the busiest pod, as on the product where it ran",
             counted(group.len() as u64, "workload"),
         );
         if few > 0 {
@@ -223,7 +225,7 @@ pub(super) fn span(ms: i64) -> String {
         0 => "one instant".to_owned(),
         1..120 => counted(minutes, "minute"),
         120..2880 => counted(minutes / 60, "hour"),
-        _ => counted(minutes / 1440, "day"),
+        _ => counted((minutes + 720) / 1440, "day"),
     }
 }
 
@@ -255,7 +257,7 @@ mod tests {
             (60_000, "1 minute"),
             (45 * 60_000, "45 minutes"),
             (6 * 3_600_000, "6 hours"),
-            (7 * 86_400_000, "7 days"),
+            (167 * 3_600_000, "7 days"),
         ] {
             assert_eq!(span(ms), wanted);
         }

@@ -18,6 +18,7 @@ use crate::report::{Language, html};
 use crate::table;
 use crate::table::plan::Sheet;
 use crate::table::words::many;
+use crate::usage;
 
 /// Faults told when a plan breaks rules; the first says most.
 const FAULTS: usize = 5;
@@ -32,6 +33,9 @@ pub(crate) fn run(
     products_file: Option<&Path>,
     printer: &Printer,
 ) -> Result<Outcome, Failure> {
+    if words.print_usage_query {
+        return usage::print_queries(printer);
+    }
     let gathered = gather(words, products, printer)?;
     let input = PlanInput {
         products: &gathered.products,
@@ -44,7 +48,8 @@ pub(crate) fn run(
     let pods = gathered.demand.workloads.iter().map(|w| w.count).fold(0u64, u64::saturating_add);
     let nodes = gathered.fleet.nodes.len() as u64;
     printer.progress(&format!("planning {} on {}", many(pods, "pod"), many(nodes, "node")));
-    let plan = tesela_plan::plan(&input);
+    let mut plan = tesela_plan::plan(&input);
+    plan.assumptions.extend(gathered.evidence.iter().flat_map(|e| e.assumptions.clone()));
     printer.progress("checking the plan");
     let faults = validate(&input, &plan);
     if !faults.is_empty() {
@@ -76,6 +81,7 @@ fn options(words: &cli::Plan, products: Option<&Path>) -> Vec<String> {
     let path = |path: &Path| path.display().to_string();
     let mut options = Vec::new();
     let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    words.usage.iter().for_each(|file| add("--usage", path(file)));
     words.tenant_label.iter().for_each(|key| add("--tenant-label", key.clone()));
     products.iter().for_each(|file| add("--products", path(file)));
     words.price_book.iter().for_each(|file| add("--prices", path(file)));

@@ -12,3 +12,4 @@ mod output;
 mod pack;
 mod plan;
 mod render;
+mod usage;
