@@ -8,6 +8,8 @@ mod bad_input;
 mod examples;
 #[path = "documents/good_input.rs"]
 mod good_input;
+#[path = "documents/prices.rs"]
+mod prices;
 #[path = "documents/round_trip.rs"]
 mod round_trip;
 

@@ -5,7 +5,7 @@ mod builders;
 use std::collections::BTreeMap;
 
 use builders::*;
-use tesela_model::demand::{Demand, TenantClass, Workload};
+use tesela_model::demand::{Demand, Tenant, TenantClass, Workload};
 use tesela_model::fleet::{Fleet, MigStrategy, Mode, Offer};
 use tesela_model::origin::Origin;
 use tesela_model::plan::{Assignment, PlannedGpu, PlannedInstance, PlannedNode, Quota, Unmet};
@@ -143,10 +143,10 @@ fn a_tenants_total_is_divided_and_never_below_need() {
     let (a, b) = granted(2, 1);
     assert_eq!((a[GPU], b[GPU]), (7, 3));
     assert_eq!((a[DRA_GPU[0]], b[DRA_GPU[1]]), (7, 3));
-    assert!(findings(&demand, &assigned(2, 1), &[]).is_empty());
+    assert!(findings(&Fleet::default(), &demand, &assigned(2, 1), &[], &[]).is_empty());
     let (a, b) = granted(8, 4);
     assert_eq!((a[GPU], b[GPU]), (8, 4));
-    let found = findings(&demand, &assigned(8, 4), &[]);
+    let found = findings(&Fleet::default(), &demand, &assigned(8, 4), &[], &[]);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].rule.as_str(), found[0].subject.as_str()), ("tenant-quota-too-small", "Tenant/lab"));
     assert!(found[0].message.contains("10") && found[0].message.contains("12"), "{}", found[0].message);
@@ -162,7 +162,7 @@ fn waiting_pods_use_up_quota() {
         count,
         reason: String::new(),
     };
-    let found = findings(&demand(vec![pending]), &[], &[unmet(2)]);
+    let found = findings(&Fleet::default(), &demand(vec![pending]), &[], &[unmet(2)], &[]);
     assert_eq!(found[0].rule, "quota-held-by-waiting-pods");
     assert!(
         found[0].message.starts_with("2 waiting pods request 2 of nvidia.com/gpu"),
@@ -170,5 +170,38 @@ fn waiting_pods_use_up_quota() {
         found[0].message
     );
     // Pods that were only written into a demand do not exist yet.
-    assert!(findings(&demand(vec![workload("x", "w", 3)]), &[], &[unmet(3)]).is_empty());
+    assert!(
+        findings(&Fleet::default(), &demand(vec![workload("x", "w", 3)]), &[], &[unmet(3)], &[]).is_empty()
+    );
+}
+
+/// A rolling update makes one pod more before one goes.
+#[test]
+fn quotas_that_leave_no_room_to_roll_are_told() {
+    let rolls = workload("x", "web", 2);
+    let stays = workload("x", "set", 2).with(|w| w.key.kind = "StatefulSet".into());
+    let of = |w: &Workload| assignment(w, Mode::Exclusive, None, "nvidia.com/gpu", 2);
+    let demand = demand(vec![rolls.clone(), stays.clone()]);
+    let rules = |demand: &Demand, assignments: &[Assignment]| {
+        let found = findings(&Fleet::default(), demand, assignments, &[], &[]);
+        found.into_iter().map(|f| f.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(&demand, &[of(&rolls), of(&stays)]), ["quota-leaves-no-surge"]);
+    assert!(rules(&demand, &[of(&stays)]).is_empty());
+    // A tenant with a total of its own has the room that its owner chose.
+    let own = tenant("x", &["x"], TenantClass::Standard);
+    let own = Tenant { quota: BTreeMap::from([(resource("nvidia.com/gpu"), 8)]), ..own };
+    assert!(rules(&Demand { tenants: vec![own], ..demand }, &[of(&rolls)]).is_empty());
+}
+
+/// Kubernetes takes the lowest of several quotas.
+#[test]
+fn grants_below_the_quota_in_force_are_told() {
+    let mut fleet = Fleet::default();
+    fleet.quotas_in_force.insert(("x".into(), resource("nvidia.com/gpu")), 8);
+    let grant = |hard| [Quota { namespace: "x".into(), resource: GPU.into(), hard }];
+    let found = findings(&fleet, &Demand::default(), &[], &[], &grant(5));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].message.contains("x 5 of nvidia.com/gpu instead of 8"), "{}", found[0].message);
+    assert!(findings(&fleet, &Demand::default(), &[], &[], &grant(8)).is_empty());
 }

@@ -108,7 +108,7 @@ fn need() -> impl Strategy<Value = Need> {
                 Isolation::Device
             };
             let isolation = isolation.map(|i| Known { value: i.value.min(most), ..i });
-            (mode, isolation, slo.filter(|_| !shared), if instance { 1 } else { gpus }, profile)
+            (mode, isolation, slo.filter(|_| !shared), if instance || shared { 1 } else { gpus }, profile)
         },
     )
 }
