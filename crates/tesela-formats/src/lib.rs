@@ -7,6 +7,7 @@ pub mod documents;
 pub mod emit;
 pub mod lint;
 pub mod mig_parted;
+pub mod model_files;
 pub mod prometheus;
 pub mod reading;
 pub mod requests;

@@ -75,8 +75,10 @@ pub struct Shape {
     pub attention: Attention,
     /// What is kept of each sequence, layer by layer. Layers that keep nothing are not listed.
     pub cache: Vec<LayerCache>,
-    /// Elements that the widest feed-forward layer has in flight for one token, beside the residual stream; tensor
-    /// parallelism splits them.
+    /// Elements in flight for one token that each GPU of a tensor-parallel group holds: the residual stream and
+    /// what is added to it.
+    pub residual: u64,
+    /// Elements that the widest layer has in flight for one token beside those; tensor parallelism splits them.
     pub inner: u64,
     /// Words; 0 where no word is chosen (encoders).
     pub vocabulary: u64,

@@ -5,6 +5,7 @@ mod assemble;
 pub mod cost;
 mod decide;
 pub mod evidence;
+pub mod estimate;
 pub mod input;
 pub mod layouts;
 pub mod pack;

@@ -69,6 +69,7 @@ pub(crate) enum Verb {
     Plan(Plan),
     Pack(Pack),
     Layouts(Layouts),
+    Estimate(Estimate),
     Lint(Lint),
     Render(Render),
     Completions(Completions),
@@ -184,6 +185,86 @@ pub(crate) struct Layouts {
     /// All profiles of the product, also those with a `+` or `-` suffix
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+/// Say how much GPU memory a model takes, and the smallest profile of each product that holds it.
+///
+/// Reads a Hugging Face config.json, safetensors headers or their index, GGUF headers, or a folder with such files; of
+/// a file of weights only the header is read. Weights, KV cache, activations and context overhead are told apart, each
+/// with its formula, its source and its origin. Without files, --parameters and --data-type give the weights alone.
+#[derive(Debug, Args)]
+#[command(after_help = ESTIMATE_EXAMPLES)]
+pub(crate) struct Estimate {
+    /// Files of one model, or the folder they lie in; `-` is standard input
+    #[arg(required_unless_present = "parameters", value_name = "FILE|DIR")]
+    pub(crate) files: Vec<PathBuf>,
+    /// How many parameters the model has, such as 7b, 350m or 6738415616
+    #[arg(long, value_name = "N", help_heading = "Model")]
+    pub(crate) parameters: Option<Parameters>,
+    /// Type the weights are loaded in: bf16, fp16, fp32, fp8, int8, int4, …
+    #[arg(long, value_name = "TYPE", help_heading = "Model")]
+    pub(crate) data_type: Option<String>,
+    /// Type of the KV cache [default: that of the activations]
+    #[arg(long, value_name = "TYPE", help_heading = "Model")]
+    pub(crate) kv_data_type: Option<String>,
+    /// Tokens of a sequence, prompt and answer together [default: as many as the model was made for]
+    #[arg(long, value_name = "TOKENS", help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) context: Option<u64>,
+    /// Sequences at once, each of the full context
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) concurrency: u64,
+    /// GPUs that share each layer [default: 1, and more where one is too small]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) tensor_parallel: Option<u64>,
+    /// Tokens computed in one pass at most (vLLM: --max-num-batched-tokens) [default: 8192]
+    #[arg(long, value_name = "TOKENS", help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) batch_tokens: Option<u64>,
+    /// Only this product; may be repeated [default: all of the profile table]
+    #[arg(long = "product", value_name = "PRODUCT")]
+    pub(crate) only: Vec<String>,
+}
+
+/// A number of parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parameters(pub(crate) u64);
+
+impl std::str::FromStr for Parameters {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "write a number, or one with m, b or t behind it: 350m, 7b, 1.5b, 6738415616";
+        let lower = text.trim().to_ascii_lowercase();
+        if let Some((experts, size)) = lower.split_once('x').filter(|(n, _)| n.parse::<u32>().is_ok()) {
+            return Err(format!(
+                "{experts} experts of {size} share their attention, so the whole is less than {experts} times {size}: \
+                 give the total, such as 46.7b for Mixtral 8x7B"
+            ));
+        }
+        let (digits, zeros) = match lower.strip_suffix(['k', 'm', 'b', 't']) {
+            Some(digits) => (digits, match lower.as_bytes().last() {
+                Some(b'k') => 3,
+                Some(b'm') => 6,
+                Some(b'b') => 9,
+                _ => 12,
+            }),
+            None => (lower.as_str(), 0),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        if whole.is_empty() || !plain(whole) || !plain(fraction) || fraction.len() > zeros {
+            return Err(FORM.to_owned());
+        }
+        let number = format!("{whole}{fraction}{}", "0".repeat(zeros - fraction.len())).parse::<u64>();
+        match number {
+            Ok(0) => Err("a model has at least one parameter".to_owned()),
+            Ok(number) if number <= 1 << 50 => Ok(Self(number)),
+            _ => Err("no model has so many parameters; the most that is understood is 1125t".to_owned()),
+        }
+    }
 }
 
 /// Check NVIDIA's device-plugin and mig-parted configs, and documents of ours.
@@ -329,6 +410,24 @@ Examples:
   tesela layouts a100-40gb
   tesela layouts h100-sxm-80gb --profiles 1g.10gb,3g.40gb
   tesela layouts 'NVIDIA H200' --all --format json";
+
+const ESTIMATE_EXAMPLES: &str = "\
+Examples:
+  From a number of parameters alone:
+    tesela estimate --parameters 7b --data-type bf16
+
+  From a model's folder, for 16 sequences of 8192 tokens:
+    tesela estimate models/llama-3-8b --context 8192 --concurrency 16
+
+  From files; only their headers are read:
+    tesela estimate config.json model.safetensors.index.json
+    tesela estimate llama-2-7b.Q4_K_M.gguf --kv-data-type q8_0 --product a30-24gb
+
+  Over four GPUs, with an 8-bit KV cache, for a program:
+    tesela estimate config.json --tensor-parallel 4 --kv-data-type fp8 --format json
+
+  A header from elsewhere, on standard input:
+    head -c 1000000 model.safetensors | tesela estimate -";
 
 const LINT_EXAMPLES: &str = "\
 Examples:

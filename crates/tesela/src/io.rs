@@ -42,6 +42,32 @@ pub(crate) fn open(path: &Path) -> Result<Input, Failure> {
     Ok(Input { name, reader: Box::new(BufReader::with_capacity(1 << 16, file)) })
 }
 
+/// The length of a file; `None` for standard input and for what is no file.
+pub(crate) fn length_of(path: &Path) -> Option<u64> {
+    let file = fs::metadata(path).ok().filter(fs::Metadata::is_file);
+    file.filter(|_| path.as_os_str() != "-").map(|file| file.len())
+}
+
+/// The names of the files in a folder, in bytewise order; `None` when the path is no folder.
+///
+/// # Errors
+/// When the folder may not be read.
+pub(crate) fn files_in(path: &Path) -> Result<Option<Vec<PathBuf>>, Failure> {
+    if !path.is_dir() || path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let refuse = |error: io::Error| unreadable(&path.display().to_string(), &error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(refuse)? {
+        let file = entry.map_err(refuse)?.path();
+        if file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(Some(files))
+}
+
 /// What is wrong when a file cannot be opened or read.
 pub(crate) fn unreadable(name: &str, error: &io::Error) -> Failure {
     match error.kind() {

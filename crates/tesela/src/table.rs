@@ -2,6 +2,7 @@
 
 pub(crate) mod certificate;
 pub(crate) mod columns;
+pub(crate) mod estimate;
 pub(crate) mod layouts;
 pub(crate) mod lint;
 pub(crate) mod pack;

@@ -1,6 +1,7 @@
 //! What each verb does: read, decide, print.
 
 mod completions;
+mod estimate;
 mod layouts;
 pub(crate) mod lint;
 mod pack;
@@ -22,6 +23,7 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
         Verb::Plan(words) => plan::run(words, &table()?, cli.global.products.as_deref(), printer),
         Verb::Pack(words) => pack::run(words, &table()?, printer),
         Verb::Layouts(words) => layouts::run(words, &table()?, printer),
+        Verb::Estimate(words) => estimate::run(words, &table()?, printer),
         Verb::Lint(words) => lint::run(words, &table()?, printer),
         Verb::Render(words) => render::run(words, &table()?, printer),
         Verb::Completions(words) => completions::run(words, printer),

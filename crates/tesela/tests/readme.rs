@@ -182,7 +182,7 @@ fn shown_outputs_are_real() {
         }
     }
     assert!(update || wrong.is_empty(), "not as shown (UPDATE_README=1 renews):\n{}", wrong.join("\n"));
-    for verb in ["plan", "pack", "layouts", "lint", "render"] {
+    for verb in ["plan", "pack", "layouts", "estimate", "lint", "render"] {
         assert!(ran.contains(verb), "no page shows what `tesela {verb}` prints");
     }
 }

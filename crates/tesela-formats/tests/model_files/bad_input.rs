@@ -30,7 +30,11 @@ fn safetensors_headers_that_lie() {
     refused_header(b"\x08\0\0", Some(3), &["model-truncated"]);
     // A header beyond the file, and one beyond what the format allows.
     refused_header(&1_000u64.to_le_bytes(), Some(100), &["1000 bytes, but the file has 100"]);
-    refused_header(&u64::MAX.to_le_bytes(), Some(1 << 40), &["18446744073709551615", "format allows 100000000"]);
+    refused_header(
+        &u64::MAX.to_le_bytes(),
+        Some(1 << 40),
+        &["18446744073709551615", "format allows 100000000"],
+    );
     refused_header(&[0; 8], Some(8), &["empty header"]);
     // Cut off, though the length fits.
     let cut = [&50u64.to_le_bytes()[..], b"{\"a\":{\"dtype\":"].concat();
@@ -95,7 +99,10 @@ fn many_tensors_take_no_memory_of_their_own() {
     // Numbers are padded with blanks, so that all entries have one length.
     let entry = |i: u64| {
         let comma = if i + 1 < COUNT { "," } else { "" };
-        format!("\"t{i:07}\":{{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[{i:>7},{:>7}]}}{comma}", i + 1)
+        format!(
+            "\"t{i:07}\":{{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[{i:>7},{:>7}]}}{comma}",
+            i + 1
+        )
     };
     let length = 2 + (0..COUNT).map(|i| entry(i).len() as u64).sum::<u64>();
     let mut parts = std::iter::once("{".to_owned()).chain((0..COUNT).map(entry)).chain(["}".to_owned()]);
@@ -148,9 +155,7 @@ fn gguf_headers_that_lie() {
     refused_gguf(&start(3, 1_000_000_000, 0), None, &["1000000000 tensors"]);
     refused_gguf(&start(3, u64::MAX, u64::MAX), None, &["18446744073709551615"]);
     refused_gguf(&start(3, 0, 1 << 60), None, &["pieces of metadata"]);
-    let key = |kind: u32| {
-        [&start(3, 0, 1)[..], &1u64.to_le_bytes(), b"k", &kind.to_le_bytes()].concat()
-    };
+    let key = |kind: u32| [&start(3, 0, 1)[..], &1u64.to_le_bytes(), b"k", &kind.to_le_bytes()].concat();
     // A text, a list and a list of lists that are longer than the file.
     refused_gguf(&[&key(8)[..], &(1u64 << 50).to_le_bytes()].concat(), Some(99), &["model-length"]);
     let list = |kind: u32, count: u64| [&key(9)[..], &kind.to_le_bytes(), &count.to_le_bytes()].concat();
@@ -186,7 +191,11 @@ fn gguf_tensors_that_lie() {
     assert_eq!(read_gguf("m", &whole[..], Some(start + 36)).unwrap().bytes(), 36);
     refused_gguf(&whole, Some(start + 35), &["end 36 bytes behind", "model-length"]);
     refused_gguf(&tensor(1, &[33], 2, 0), None, &["rows of 33", "q4_0", "blocks of 32"]);
-    refused_gguf(&tensor(1, &[32], 4, 0), None, &["type 4, which this program does not know", "--parameters"]);
+    refused_gguf(
+        &tensor(1, &[32], 4, 0),
+        None,
+        &["type 4, which this program does not know", "--parameters"],
+    );
     refused_gguf(&tensor(9, &[1; 9], 0, 0), None, &["9 dimensions"]);
     refused_gguf(&tensor(2, &[1 << 40, 1 << 40], 0, 0), None, &["more bytes than 64 bits"]);
     refused_gguf(&tensor(1, &[4], 0, u64::MAX), None, &["more bytes than 64 bits"]);
@@ -222,12 +231,20 @@ fn what_a_config_lacks_is_named() {
     };
     let text = r#"{"architectures": ["NewForCausalLM"], "model_type": "new", "hidden_size": 4096}"#;
     let told = of(text, None).unwrap_err().to_string();
-    for mention in ["NewForCausalLM", "num_hidden_layers, num_attention_heads, vocab_size, intermediate_size", "--parameters 7b"] {
+    for mention in [
+        "NewForCausalLM",
+        "num_hidden_layers, num_attention_heads, vocab_size, intermediate_size",
+        "--parameters 7b",
+    ] {
         assert!(told.contains(mention), "{mention}: {told}");
     }
     let found = of(text, Some(7_000_000_000)).unwrap();
     assert_eq!(found.parameters, Some(7_000_000_000));
-    assert!(found.shape.is_none() && found.notes.iter().any(|n| n.contains("num_hidden_layers")), "{:?}", found.notes);
+    assert!(
+        found.shape.is_none() && found.notes.iter().any(|n| n.contains("num_hidden_layers")),
+        "{:?}",
+        found.notes
+    );
     // Sizes at their limits make more bytes than can be counted, and are told so.
     let most = 1u64 << 24;
     let text = format!(

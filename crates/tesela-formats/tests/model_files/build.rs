@@ -14,7 +14,9 @@ pub(crate) fn safetensors(tensors: &[Tensor]) -> (Vec<u8>, u64) {
             _ => 2,
         };
         let end = offset + shape.iter().product::<u64>() * width;
-        entries.push(format!("\"{name}\":{{\"dtype\":\"{kind}\",\"shape\":{shape:?},\"data_offsets\":[{offset},{end}]}}"));
+        entries.push(format!(
+            "\"{name}\":{{\"dtype\":\"{kind}\",\"shape\":{shape:?},\"data_offsets\":[{offset},{end}]}}"
+        ));
         offset = end;
     }
     let json = format!("{{{}}}", entries.join(","));
@@ -71,7 +73,8 @@ impl Llama {
         let Self { vocabulary, hidden, inner, queries, keys, .. } = self;
         let mut all = vec![("model.embed_tokens.weight".to_owned(), vec![vocabulary, hidden], kind)];
         for layer in 0..self.layers {
-            let mut add = |name: &str, shape: Vec<u64>| all.push((format!("model.layers.{layer}.{name}"), shape, kind));
+            let mut add =
+                |name: &str, shape: Vec<u64>| all.push((format!("model.layers.{layer}.{name}"), shape, kind));
             for (projection, outputs) in [("q", queries), ("k", keys), ("v", keys)] {
                 add(&format!("self_attn.{projection}_proj.weight"), vec![outputs, hidden]);
                 if self.bias {
@@ -134,7 +137,10 @@ impl Llama {
             number("feed_forward_length", self.inner),
             number("attention.head_count", heads),
             number("attention.head_count_kv", self.keys / 128),
-            ("tokenizer.ggml.tokens".to_owned(), Metadata::Texts(vec!["a".to_owned(); self.vocabulary as usize])),
+            (
+                "tokenizer.ggml.tokens".to_owned(),
+                Metadata::Texts(vec!["a".to_owned(); self.vocabulary as usize]),
+            ),
         ]
     }
 }

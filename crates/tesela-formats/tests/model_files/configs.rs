@@ -78,7 +78,8 @@ fn quantised_weights_count_their_scales() {
     // a 4-bit zero; each input has its group as int32; embedding, output and norms stay fp16.
     let matrices = 6_476_005_376u64;
     let inputs = 32 * (6 * 4096 + 11_008);
-    let gptq = matrices / 2 + matrices / 128 * 2 + matrices / 128 / 2 + inputs * 4 + 2 * (262_144_000 + 266_240);
+    let gptq =
+        matrices / 2 + matrices / 128 * 2 + matrices / 128 / 2 + inputs * 4 + 2 * (262_144_000 + 266_240);
     assert_eq!(bytes(&model("llama-2-7b-gptq", None)), gptq);
     // DeepSeek-V3: fp8 with an fp32 scale for each tile of 128 × 128, so a byte and a bit for each matrix element.
     let v3 = model("deepseek-v3", None);
@@ -163,7 +164,8 @@ fn parts_of_a_config_are_counted_and_the_rest_is_told() {
     // The class's defaults stand where Gemma's configs say nothing.
     let text = r#"{"model_type": "gemma3", "torch_dtype": "bfloat16", "text_config": {"model_type": "gemma3_text",
         "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}}"#;
-    let files = ModelFiles { configs: vec![read_config("c", text.as_bytes()).unwrap()], ..ModelFiles::default() };
+    let files =
+        ModelFiles { configs: vec![read_config("c", text.as_bytes()).unwrap()], ..ModelFiles::default() };
     let small = network(&files, &Choices::default()).unwrap();
     // The language part of google/gemma-3-4b-it.
     assert_eq!(small.parameters, Some(3_880_263_168));
@@ -177,10 +179,15 @@ fn an_architecture_without_a_name_is_estimated_with_a_note() {
     let text = r#"{"architectures": ["NewForCausalLM"], "model_type": "new", "hidden_size": 4096,
         "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
         "vocab_size": 128256, "torch_dtype": "bfloat16", "sliding_window": 4096}"#;
-    let files = ModelFiles { configs: vec![read_config("c", text.as_bytes()).unwrap()], ..ModelFiles::default() };
+    let files =
+        ModelFiles { configs: vec![read_config("c", text.as_bytes()).unwrap()], ..ModelFiles::default() };
     let found = network(&files, &Choices::default()).unwrap();
     assert_eq!(found.parameters, Some(8_030_261_248));
-    assert!(found.notes.iter().any(|n| n.contains("NewForCausalLM is not known by name")), "{:?}", found.notes);
+    assert!(
+        found.notes.iter().any(|n| n.contains("NewForCausalLM is not known by name")),
+        "{:?}",
+        found.notes
+    );
     // A window that may be meant for some layers only is not counted on.
     assert_eq!(found.shape.unwrap().cache, vec![heads(32, 8, 128, Span::Context)]);
 }
@@ -201,7 +208,11 @@ fn layers_with_a_state_keep_it_once() {
     assert_eq!(found.shape.unwrap().cache, vec![heads(12, 2, 256, Span::Context), state]);
     assert_eq!(found.parameters, Some(80_000_000_000));
     let alone = network(&files, &Choices::default()).unwrap();
-    assert!(alone.weights.is_none() && alone.notes.iter().any(|n| n.contains("--parameters")), "{:?}", alone.notes);
+    assert!(
+        alone.weights.is_none() && alone.notes.iter().any(|n| n.contains("--parameters")),
+        "{:?}",
+        alone.notes
+    );
 }
 
 #[test]
@@ -210,7 +221,8 @@ fn an_encoder_with_a_decoder_keeps_both() {
     let text = r#"{"architectures": ["T5ForConditionalGeneration"], "model_type": "t5", "is_encoder_decoder": true,
         "d_model": 2048, "d_ff": 5120, "d_kv": 64, "num_heads": 32, "num_layers": 24, "num_decoder_layers": 24,
         "vocab_size": 32128}"#;
-    let files = ModelFiles { configs: vec![read_config("c", text.as_bytes()).unwrap()], ..ModelFiles::default() };
+    let files =
+        ModelFiles { configs: vec![read_config("c", text.as_bytes()).unwrap()], ..ModelFiles::default() };
     let found = network(&files, &Choices::default()).unwrap();
     assert_eq!(found.shape.unwrap().cache, vec![heads(48, 32, 64, Span::Context)]);
     assert!(found.weights.is_none());

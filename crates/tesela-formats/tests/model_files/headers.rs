@@ -9,8 +9,8 @@ use tesela_model::network::{Attention, CacheKind, DataType, LayerCache, Span, We
 use tesela_model::origin::Origin;
 
 use crate::build::{
-    GgufTensor, LLAMA_2_7B, LLAMA_3_8B, LLAMA_3_70B, Llama, MISTRAL_7B, MIXTRAL, Metadata, QWEN_7B, Tensor, gguf,
-    safetensors,
+    GgufTensor, LLAMA_2_7B, LLAMA_3_8B, LLAMA_3_70B, Llama, MISTRAL_7B, MIXTRAL, Metadata, QWEN_7B, Tensor,
+    gguf, safetensors,
 };
 use crate::configs::config;
 
@@ -152,7 +152,8 @@ fn known_ggufs() -> Vec<(&'static str, Llama, u64, Vec<GgufTensor>)> {
 
 #[test]
 fn gguf_headers_to_the_byte() {
-    let bytes = known_ggufs().into_iter().map(|(_, model, heads, tensors)| read(model, heads, &tensors).bytes());
+    let bytes =
+        known_ggufs().into_iter().map(|(_, model, heads, tensors)| read(model, heads, &tensors).bytes());
     // By hand: elements / 32 × 18 for q4_0, / 256 × 210 for q6_k, / 256 × 176 for q5_k, × 4 for norms.
     assert_eq!(
         bytes.collect::<Vec<_>>(),
@@ -167,7 +168,10 @@ fn the_table_in_the_docs_is_true() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/estimate.md");
     let docs = std::fs::read_to_string(docs).unwrap();
     for (name, model, heads, tensors) in known_ggufs() {
-        let row = docs.lines().find(|line| line.starts_with(&format!("| {name} |"))).unwrap_or_else(|| panic!("{name}"));
+        let row = docs
+            .lines()
+            .find(|line| line.starts_with(&format!("| {name} |")))
+            .unwrap_or_else(|| panic!("{name}"));
         let cells = row.split('|').map(str::trim).collect::<Vec<_>>();
         let bytes = read(model, heads, &tensors).bytes();
         let (unit, shift) = if cells[2].ends_with("MiB") { ("MiB", 20) } else { ("GiB", 30) };
@@ -190,7 +194,8 @@ fn a_gguf_header_tells_what_a_request_adds() {
     let files = ModelFiles { ggufs: vec![found], ..ModelFiles::default() };
     let found = network(&files, &Choices::default()).unwrap();
     assert_eq!(found.parameters, Some(8_030_261_248));
-    let refusal = network(&files, &Choices { data_type: Some(DataType::BF16), parameters: None }).unwrap_err();
+    let refusal =
+        network(&files, &Choices { data_type: Some(DataType::BF16), parameters: None }).unwrap_err();
     assert!(refusal.to_string().contains("--kv-data-type"), "{refusal}");
 }
 
@@ -266,7 +271,10 @@ fn other_architectures_of_gguf() {
     )
     .unwrap();
     let elements = 3072 * 128 + 3 * (3072 + 2 * 128);
-    assert_eq!(hybrid.cache[1], LayerCache { layers: 3, kind: CacheKind::State { elements }, span: Span::Context });
+    assert_eq!(
+        hybrid.cache[1],
+        LayerCache { layers: 3, kind: CacheKind::State { elements }, span: Span::Context }
+    );
     assert_eq!(shape_of("llama", &[("block_count", U32(4))]), None);
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 mod bad_input;
+mod estimate;
 mod harness;
 mod help;
 mod layouts;
