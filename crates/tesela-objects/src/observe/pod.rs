@@ -1,6 +1,6 @@
 //! A pod of the API server → the little that is kept of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tesela_model::demand::{LabelOperator, LabelRule, NodeConstraints, Toleration};
 use tesela_model::label;
@@ -69,6 +69,8 @@ pub(super) struct GpuPod {
     pub(super) unscheduled: Option<String>,
     /// The server it runs, where that reserves memory.
     pub(super) server: Option<Server>,
+    /// Scheduling rules that bind it and that no plan looks at.
+    pub(super) not_looked_at: BTreeSet<&'static str>,
 }
 
 /// What keeps a pod that holds GPUs from using them.
@@ -133,12 +135,14 @@ fn gpu_pod(
     let daemon = kind == "DaemonSet";
     let repelled = daemon || repels_itself(&spec.affinity.pod_anti_affinity.required, metadata);
     let unscheduled = status.conditions.iter().find(|c| c.kind == "PodScheduled" && c.status == "False");
+    let same_node = repels_itself(&spec.affinity.pod_affinity.required, metadata);
     GpuPod {
+        not_looked_at: not_looked_at(&spec, repelled && !daemon, same_node),
         tenant: tenant.and_then(|key| metadata.labels.get(key)).filter(|v| !v.is_empty()).cloned(),
         deleted: metadata.deletion_timestamp.clone(),
         most: most_in_one_container(&spec),
         max_per_node: repelled.then_some(1),
-        same_node: repels_itself(&spec.affinity.pod_affinity.required, metadata),
+        same_node,
         priority: spec.priority,
         notebook: notebook(metadata, &kind, &spec),
         trouble: trouble(&spec, status),
@@ -333,6 +337,20 @@ fn rule(requirement: Requirement, field: bool) -> LabelRule {
     let mut values = requirement.values;
     values.sort();
     LabelRule { key: requirement.key, operator, values, field }
+}
+
+/// Required rules of the scheduler beyond those that a plan keeps: each term by host about the pod's own kind is kept.
+fn not_looked_at(spec: &PodSpec, repels: bool, attracts: bool) -> BTreeSet<&'static str> {
+    let more = |terms: &[PodAffinityTerm], kept: bool| terms.len() > usize::from(kept);
+    let spread = spec.topology_spread_constraints.iter().any(|c| c.when_unsatisfiable != "ScheduleAnyway");
+    [
+        (spread, "topologySpreadConstraints"),
+        (more(&spec.affinity.pod_affinity.required, attracts), "podAffinity"),
+        (more(&spec.affinity.pod_anti_affinity.required, repels), "podAntiAffinity"),
+    ]
+    .into_iter()
+    .filter_map(|(there, rule)| there.then_some(rule))
+    .collect()
 }
 
 /// Whether a required pod (anti-)affinity by host speaks of the pod's own kind.

@@ -122,6 +122,16 @@ pub(super) struct PodSpec {
     pub(super) restart_policy: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) resource_claims: Vec<IgnoredAny>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) topology_spread_constraints: Vec<TopologySpreadConstraint>,
+}
+
+/// `TopologySpreadConstraint`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct TopologySpreadConstraint {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) when_unsatisfiable: String,
 }
 
 /// `Container`.

@@ -358,3 +358,41 @@ fn the_gravest_and_largest_come_first() {
     let severities = found.iter().map(|f| f.severity).collect::<Vec<_>>();
     assert!(severities.is_sorted() && severities[0] == Severity::Error, "{found:#?}");
 }
+
+#[test]
+fn scheduling_rules_that_are_not_looked_at() {
+    let own = json!({"matchLabels": {"app": "web"}});
+    let labelled = with(pod("ns", "p", "n", &[("gpu", 1)]), "/metadata/labels", json!({"app": "web"}));
+    let term =
+        |key: &str, selector: &serde_json::Value| json!([{"topologyKey": key, "labelSelector": selector}]);
+    let anti = |terms: serde_json::Value| {
+        let rule = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        with(labelled.clone(), "/spec/affinity", rule)
+    };
+    let spread = |when: &str| {
+        let rule = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}]);
+        with(labelled.clone(), "/spec/topologySpreadConstraints", rule)
+    };
+    let rule = "scheduling-rules-not-looked-at";
+    let node = || h100s("n", 2);
+    let found = one(&[node(), spread("DoNotSchedule")], rule);
+    holds(&found, Severity::Warning, "Demand/observed", &["topologySpreadConstraints", "Pod/ns/p"]);
+    // A wish binds nothing, and one pod of its kind for each host is kept.
+    none(&[node(), spread("ScheduleAnyway")], rule);
+    none(&[node(), anti(term("kubernetes.io/hostname", &own))], rule);
+    for other in [term("zone", &own), term("kubernetes.io/hostname", &json!({"matchLabels": {"app": "db"}}))]
+    {
+        let found = one(&[node(), anti(other)], rule);
+        holds(&found, Severity::Warning, "Demand/observed", &["podAntiAffinity"]);
+    }
+}
+
+#[test]
+fn pods_that_a_gate_holds_back_are_no_shortage() {
+    let gated =
+        json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gated"}]);
+    let waiting = with(pod("ns", "p", "", &[("gpu", 1)]), "/status/conditions", gated);
+    let found = one(&[h100s("n", 2), waiting.clone()], "gpu-pods-gated");
+    holds(&found, Severity::Info, "Pod/ns/p", &["scheduling gate"]);
+    none(&[h100s("n", 2), waiting], "gpu-pods-pending");
+}

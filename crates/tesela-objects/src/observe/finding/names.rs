@@ -8,6 +8,7 @@ use tesela_model::resource::GpuResource;
 
 use super::{Draft, Scene, Unit, counted, size, some_of, unit, verb};
 use crate::observe::node::Observed;
+use crate::observe::pod::GpuPod;
 use crate::observe::workload::{Pods, main_ask};
 
 pub(super) fn find(scene: &Scene<'_>, drafts: &mut Vec<Draft>) {
@@ -133,7 +134,10 @@ fn waiting<'a>(
     let waiting = pods.iter().filter(|(_, record, _)| record.node.is_none()).collect::<Vec<_>>();
     let (_, _, first) = waiting.first()?;
     let (resource, devices) = main_ask(first)?;
-    let why = why(scene, workload, (resource, devices), offering, reach);
+    let why = match waiting.iter().find_map(|(_, _, pod)| gated(pod)) {
+        Some(gate) => gate,
+        None => why(scene, workload, (resource, devices), offering, reach),
+    };
     let said = waiting.iter().filter_map(|(_, _, pod)| pod.unscheduled.as_deref()).max();
     let said = said.map(|text| format!("; the scheduler says: {text}")).unwrap_or_default();
     Some(Draft {
@@ -149,6 +153,18 @@ fn waiting<'a>(
         ),
         fix: why.fix,
         gpus: u64::from(devices).saturating_mul(size(waiting.len())),
+    })
+}
+
+/// A scheduling gate holds the pod back; whether it would fit is nobody's question yet.
+fn gated(pod: &GpuPod) -> Option<Why> {
+    let said = pod.unscheduled.as_deref()?;
+    said.starts_with("SchedulingGated").then(|| Why {
+        rule: "gpu-pods-gated",
+        severity: Severity::Info,
+        reason: "a scheduling gate holds it back, which Kueue and others lift when they admit the work".to_owned(),
+        fix: "ask what set the gate (`kubectl get workloads -A` for Kueue); room for it is planned all the same"
+            .to_owned(),
     })
 }
 

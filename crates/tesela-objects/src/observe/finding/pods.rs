@@ -21,6 +21,7 @@ pub(super) fn find(scene: &Scene<'_>, drafts: &mut Vec<Draft>) {
         drafts.extend(two_names(&key, &pods));
     }
     drafts.extend(need_unknown(scene));
+    drafts.extend(rules_not_looked_at(scene));
     refused(scene, drafts);
     not_counted(scene, drafts);
 }
@@ -249,6 +250,31 @@ fn two_names(key: &WorkloadKey, pods: &Pods<'_>) -> Option<Draft> {
 }
 
 /// A request for `nvidia.com/gpu` says what is allocated, never what is needed.
+/// Rules of the scheduler that the plan does not keep, so that its seats may be refused.
+fn rules_not_looked_at(scene: &Scene<'_>) -> Option<Draft> {
+    let bound = scene
+        .asking
+        .iter()
+        .filter(|(_, record, pod)| !pod.not_looked_at.is_empty() && workload::is_demand(record, pod));
+    let rules =
+        bound.clone().flat_map(|(_, _, pod)| pod.not_looked_at.iter().copied()).collect::<BTreeSet<_>>();
+    let keys = bound.map(|(name, _, pod)| workload::key(name, pod).to_string()).collect::<BTreeSet<_>>();
+    (!keys.is_empty()).then(|| Draft {
+        severity: Severity::Warning,
+        rule: "scheduling-rules-not-looked-at",
+        subject: EVERYTHING.to_owned(),
+        message: format!(
+            "pods of {} are bound by {}, which plans do not look at: the scheduler may refuse what the plan gives them ({})",
+            counted(size(keys.len()), "workload"),
+            some_of(rules),
+            some_of(keys.iter().map(String::as_str)),
+        ),
+        fix: "say the same in a Demand where it can be said: maxPerNode for a spread over nodes, sameNode, nodeSelector"
+            .to_owned(),
+        gpus: 0,
+    })
+}
+
 fn need_unknown(scene: &Scene<'_>) -> Option<Draft> {
     let only_gpu =
         |w: &&tesela_model::demand::Workload| w.request.as_ref().is_some_and(|r| r.device == GpuDevice::Gpu);
