@@ -115,6 +115,15 @@ fn series_that_tell_nothing_are_counted_beside_others() {
 }
 
 #[test]
+fn a_value_that_can_be_no_name_is_none() {
+    for name in ["a\u{1b}[2Jb", "two words", "ñ", &"x".repeat(254)] {
+        let mut odd = series("DCGM_FI_DEV_FB_USED", json!("2"));
+        odd["metric"]["pod"] = json!(name);
+        assert_eq!(good(&vector(&[odd])).1[0].subject.pod, None, "{name}");
+    }
+}
+
+#[test]
 fn a_ratio_under_the_name_of_a_percent_is_seen() {
     let util = |value: &str| vector(&[series("DCGM_FI_DEV_GPU_UTIL", json!(value))]);
     assert!(good(&util("0.4")).0.util_may_be_ratio);

@@ -13,6 +13,8 @@ use crate::diagnostic::shown;
 
 /// Wrappers around an answer, at most.
 const DEPTH: u8 = 4;
+/// Longest name of a Kubernetes object.
+const NAME: usize = 253;
 /// The year 2100 in seconds; what is beyond counts milliseconds or is damaged.
 const LATEST: f64 = 4_102_444_800.0;
 
@@ -83,7 +85,7 @@ impl<'de> Visitor<'de> for AnswerSeed<'_, '_> {
                 Key::Status => failed = map.next_value::<Text>()?.0 == "error",
                 Key::ErrorType => kind = Some(map.next_value::<Text>()?.0),
                 Key::Error => message = Some(map.next_value::<Text>()?.0),
-                Key::Warnings => self.warnings(map.next_value::<Option<Vec<String>>>()?.unwrap_or_default()),
+                Key::Warnings => self.warnings(&map.next_value::<Option<Vec<String>>>()?.unwrap_or_default()),
                 Key::Query => {
                     let named = metric_in(&map.next_value::<Text>()?.0);
                     self.hint = named.or(self.hint);
@@ -120,7 +122,7 @@ impl<'de> Visitor<'de> for AnswerSeed<'_, '_> {
 }
 
 impl AnswerSeed<'_, '_> {
-    fn warnings(&mut self, warnings: Vec<String>) {
+    fn warnings(&mut self, warnings: &[String]) {
         let kept = &mut self.state.reading.warnings;
         let room = WARNINGS.saturating_sub(kept.len());
         kept.extend(warnings.iter().take(room).map(|w| long(w)));
@@ -216,7 +218,7 @@ impl<'de> Visitor<'de> for SeriesSeed<'_, '_> {
         while let Some(part) = map.next_key::<Part>()? {
             match part {
                 Part::Metric => {
-                    map.next_value_seed(LabelsSeed { labels: &mut labels, state: &mut *self.state })?
+                    map.next_value_seed(LabelsSeed { labels: &mut labels, state: &mut *self.state })?;
                 }
                 Part::Value => samples.push(map.next_value::<Pair>()?),
                 Part::Values => map.next_value_seed(PairsSeed(&mut samples))?,
@@ -309,7 +311,7 @@ impl<'de> Visitor<'de> for LabelsSeed<'_, '_> {
                 self.state.labels.insert(shown(&label));
             }
             match self.labels.slot(&label) {
-                Some(slot) => *slot = Some(map.next_value::<Text>()?.0),
+                Some(slot) => *slot = Some(map.next_value::<Text>()?.0).filter(|text| is_name(text)),
                 None => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -317,6 +319,12 @@ impl<'de> Visitor<'de> for LabelsSeed<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Whether a label's value can be the name of a pod, node, GPU or metric. Anything else is no name of ours, and could
+/// write on a terminal.
+fn is_name(text: &str) -> bool {
+    text.len() <= NAME && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// `values`: a list of samples.

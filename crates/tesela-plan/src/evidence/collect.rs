@@ -112,6 +112,7 @@ type Device = (String, String, String);
 #[derive(Debug)]
 pub struct Collector<'a> {
     pub(super) scene: Scene<'a>,
+    nodes: BTreeMap<&'a str, &'a Node>,
     pub(super) holders: BTreeMap<PodRef, Holder<'a>>,
     pub(super) pods: BTreeMap<PodRef, Use>,
     /// Devices of which the series name no pod, or that pods share.
@@ -128,10 +129,11 @@ impl<'a> Collector<'a> {
     /// Knows the pods that run.
     #[must_use]
     pub fn new(scene: Scene<'a>) -> Self {
+        let nodes = scene.fleet.nodes.iter().map(|n| (n.name.as_str(), n)).collect::<BTreeMap<_, _>>();
         let mut holders = BTreeMap::new();
         for workload in &scene.demand.workloads {
             for held in &workload.running {
-                let hold = hold(&scene, &held.node, &held.resource);
+                let hold = hold(&scene, nodes.get(held.node.as_str()).copied(), &held.resource);
                 for pod in &held.pods {
                     let holder = Holder { workload: &workload.key, hold, node: &held.node };
                     holders.insert(pod.clone(), holder);
@@ -141,6 +143,7 @@ impl<'a> Collector<'a> {
         let (pods, devices, strangers) = Default::default();
         Self {
             scene,
+            nodes,
             holders,
             pods,
             devices,
@@ -159,7 +162,7 @@ impl<'a> Collector<'a> {
         node: &'a str,
         resource: &GpuResource,
     ) {
-        let hold = hold(&self.scene, node, resource);
+        let hold = hold(&self.scene, self.nodes.get(node).copied(), resource);
         self.holders.entry(pod.clone()).or_insert(Holder { workload, hold, node });
     }
 
@@ -266,8 +269,8 @@ fn whole_nodes<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, (&'a WorkloadKey, Opt
 }
 
 /// How a pod that asks for this name on that node holds its device.
-fn hold(scene: &Scene<'_>, node: &str, resource: &GpuResource) -> Hold {
-    let Some(node) = scene.fleet.nodes.iter().find(|n| n.name == node) else { return Hold::Unknown };
+fn hold(scene: &Scene<'_>, node: Option<&Node>, resource: &GpuResource) -> Hold {
+    let Some(node) = node else { return Hold::Unknown };
     let shared = resource.shared
         || !node.shares_renamed
             && node.gpus.iter().any(|gpu| match (&gpu.offer, &resource.device) {
