@@ -1,5 +1,7 @@
 //! Request logs: what is read, what is refused and where, and what becomes of it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use proptest::prelude::*;
 use tesela_formats::diagnostic::Diagnostic;
 use tesela_formats::requests::{Recorder, ServiceTime, read};

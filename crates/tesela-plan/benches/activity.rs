@@ -5,7 +5,6 @@
 //! the same with the other way to shift the tenants, which shows what the method gives away where no load drifts.
 
 #![expect(
-    clippy::expect_used,
     clippy::print_stdout,
     unreachable_pub,
     reason = "a benchmark prints its table and may stop at a fault"

@@ -10,6 +10,7 @@
 
 mod assign;
 mod average;
+mod pool;
 mod sample;
 
 use tesela_model::activity::Window;
@@ -17,6 +18,7 @@ use tesela_model::quantity::Mib;
 
 pub use self::assign::{Assigned, Bound, assign};
 pub use self::average::{fits_by_averages, product_of_averages};
+pub use self::pool::{Together, share};
 pub use self::sample::{Risk, Sampling};
 
 /// How well a shared device must serve those who share it.

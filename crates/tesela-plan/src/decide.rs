@@ -5,6 +5,7 @@
 
 use tesela_model::demand::{Demand, Isolation, TenantClass, Workload};
 use tesela_model::fleet::Mode;
+use tesela_model::origin::Origin;
 use tesela_model::product::ProfileName;
 use tesela_model::quantity::Mib;
 use tesela_model::resource::{GpuDevice, GpuResource};
@@ -116,7 +117,9 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
             tenant: (isolation == Isolation::Tenant).then(|| w.tenant.clone()),
             duty,
         });
-        let why = if w.duty.is_some() {
+        let why = if let Some(sharers) = joint(w) {
+            format!("{needs}, and who works when lets {sharers} pods share a device")
+        } else if w.duty.is_some() {
             format!("{needs}, works {} of the time and needs no isolation", percent(duty))
         } else if said {
             format!("{needs} and isolation `{isolation}` is enough")
@@ -124,6 +127,10 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
             format!("{needs} and is interactive, so it is idle most of the time")
         };
         return (vec![share, instance, Shape::Whole], why);
+    }
+    if joint(w) == Some(1) {
+        let why = format!("{needs} and works when others do, so it takes no turns with them");
+        return (vec![instance, Shape::Whole], why);
     }
     (vec![instance, Shape::Whole], format!("{needs} and nothing says that it may take turns"))
 }
@@ -202,6 +209,13 @@ fn chosen_by_hand(
         }),
     };
     (vec![shape], reason)
+}
+
+/// How many may share a device with it, where joint activity said so ([`crate::activity::share`]): the duty is then
+/// estimated, one part of so many.
+fn joint(w: &Workload) -> Option<u16> {
+    let duty = w.duty.filter(|d| d.origin == Origin::Estimated)?;
+    Some(1000 / duty.value.as_permille().max(1))
 }
 
 /// What a pod needs of each GPU, the CUDA context included.

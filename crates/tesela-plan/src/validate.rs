@@ -14,6 +14,7 @@ mod placement;
 mod proof;
 mod quota;
 mod rule;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,6 +26,7 @@ use tesela_model::product::Product;
 use tesela_model::quantity::Mib;
 
 pub use self::rule::Rule;
+pub use self::together::{JOINT_ACTIVITY, validate_together};
 use crate::input::PlanInput;
 
 /// A rule that a plan breaks.

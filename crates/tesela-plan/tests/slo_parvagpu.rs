@@ -8,6 +8,7 @@ mod size_checker;
 use tesela_plan::slo::{SizeProof, size};
 
 /// GPUs for S1 to S6.
+#[expect(clippy::expect_used, reason = "a helper of tests")]
 fn gpus(processes: u32, scale: u64) -> Vec<u64> {
     let one = |set: usize| {
         let services = parva::services(set, processes, scale);

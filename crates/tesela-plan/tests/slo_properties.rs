@@ -1,6 +1,10 @@
 //! Sizing of small random services against trying everything.
 
-#![expect(unreachable_pub, reason = "the module is also part of another test")]
+#![expect(
+    clippy::expect_used,
+    unreachable_pub,
+    reason = "helpers of tests; the module is also part of another test"
+)]
 
 mod size_checker;
 

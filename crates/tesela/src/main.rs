@@ -1,5 +1,6 @@
 //! The command line of Tesela: reads at the rim, decides in the pure crates, prints through one printer.
 
+mod activity;
 mod cli;
 mod failure;
 mod input;

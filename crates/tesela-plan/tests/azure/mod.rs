@@ -1,6 +1,8 @@
 //! The experiment of `data/activity/azure-experiment.yaml`: tenants made of two traces, a count of replicas from the
 //! fit part, and what it is worth on the test part. Run by the test `activity_azure` and the benchmark `activity`.
 
+#![expect(clippy::expect_used, reason = "helpers of tests and of a benchmark")]
+
 use std::fmt::Write as _;
 
 use serde::Deserialize;

@@ -1,5 +1,7 @@
 //! The ParvaGPU data as services to be sized. Used by the test `slo_parvagpu` and the benchmark `slo`.
 
+#![expect(clippy::expect_used, reason = "helpers of tests and of a benchmark")]
+
 use tesela_formats::slo_profiles::{read_profile, read_sets};
 use tesela_model::product::{Product, ProductTable};
 use tesela_plan::slo::{Measured, MostWanted, Service, best_options};

@@ -1,5 +1,7 @@
 //! Checks a sizing and its certificate from the profile table and the options alone. Shares no code with the solver.
 
+#![expect(clippy::expect_used, reason = "helpers of tests and of a benchmark")]
+
 use std::collections::BTreeMap;
 
 use tesela_model::product::{Product, Profile};

@@ -9,6 +9,7 @@ use tesela_model::product::ProductTable;
 use tesela_plan::input::{PlanInput, Settings};
 use tesela_plan::validate::{Fault, validate};
 
+use crate::activity::{self, Joint};
 use crate::cli;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Gathered, gather};
@@ -36,7 +37,9 @@ pub(crate) fn run(
     if words.print_usage_query {
         return usage::print_queries(printer);
     }
-    let gathered = gather(words, products, printer)?;
+    let mut gathered = gather(words, products, printer)?;
+    let measured = gathered.evidence.as_ref().and_then(|e| e.activity.clone());
+    let joint = activity::read(words, measured, &mut gathered.demand, &Settings::default(), printer)?;
     let input = PlanInput {
         products: &gathered.products,
         fleet: &gathered.fleet,
@@ -50,8 +53,10 @@ pub(crate) fn run(
     printer.progress(&format!("planning {} on {}", many(pods, "pod"), many(nodes, "node")));
     let mut plan = tesela_plan::plan(&input);
     plan.assumptions.extend(gathered.evidence.iter().flat_map(|e| e.assumptions.clone()));
+    plan.assumptions.extend(joint.iter().map(Joint::assumption));
     printer.progress("checking the plan");
-    let faults = validate(&input, &plan);
+    let mut faults = validate(&input, &plan);
+    faults.extend(joint.iter().flat_map(|joint| joint.faults(&plan)));
     if !faults.is_empty() {
         return Err(broken(&faults));
     }
@@ -87,6 +92,11 @@ fn options(words: &cli::Plan, products: Option<&Path>) -> Vec<String> {
     words.price_book.iter().for_each(|file| add("--prices", path(file)));
     words.prices.iter().for_each(|price| add("--price", price.clone()));
     words.currency.iter().for_each(|code| add("--currency", code.clone()));
+    words.requests.iter().for_each(|file| add("--requests", path(file)));
+    words.service_time.iter().for_each(|time| add("--service-time", time.clone()));
+    words.window.iter().for_each(|seconds| add("--window", seconds.to_string()));
+    words.at_once.iter().for_each(|pods| add("--at-once", pods.to_string()));
+    words.at_once_risk.iter().for_each(|percent| add("--at-once-risk", percent.to_string()));
     options
 }
 

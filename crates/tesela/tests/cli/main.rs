@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the program and prepare files for it")]
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+mod activity;
 mod bad_input;
 mod estimate;
 mod harness;

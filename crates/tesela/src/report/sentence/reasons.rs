@@ -42,6 +42,8 @@ pub(super) const FORMS: &[Form] = &[
     ("why", "needs {mem:word} of GPU memory and isolation `instance`", "necesita {mem} de memoria de GPU y el aislamiento `instance`"),
     ("why", "needs {mem:word} of GPU memory and isolation `{i:word}` is enough", "necesita {mem} de memoria de GPU y le basta el aislamiento `{i}`"),
     ("why", "needs {mem:word} of GPU memory, works {p:decimal} % of the time and needs no isolation", "necesita {mem} de memoria de GPU, trabaja el {p} % del tiempo y no necesita aislamiento"),
+    ("why", "needs {mem:word} of GPU memory, and who works when lets {n:n} pods share a device", "necesita {mem} de memoria de GPU, y según quién trabaja cuándo {n} pods pueden compartir un dispositivo"),
+    ("why", "needs {mem:word} of GPU memory and works when others do, so it takes no turns with them", "necesita {mem} de memoria de GPU y trabaja cuando otros trabajan, así que no se turna con ellos"),
     ("why", "needs {mem:word} of GPU memory and is interactive, so it is idle most of the time", "necesita {mem} de memoria de GPU y es interactiva, así que está parada la mayor parte del tiempo"),
     ("why", "needs {mem:word} of GPU memory and nothing says that it may take turns", "necesita {mem} de memoria de GPU y nada dice que pueda trabajar por turnos"),
     ("why", "each pod works over {n:n} GPUs, which never goes to MIG or shares", "cada pod trabaja sobre {n} GPU, y eso nunca va a MIG ni a partes"),
