@@ -1,8 +1,6 @@
 //! Estimates: what cannot be split lies on each GPU, windows bound, unknown parts stay unknown, and the place found is
 //! the smallest with the largest load.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail by panic")]
-
 use proptest::prelude::*;
 use tesela_model::network::{
     Attention, CacheKind, DataType, LayerCache, Network, Shape, Span, WeightGroup, Weights,

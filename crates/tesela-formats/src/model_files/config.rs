@@ -289,10 +289,10 @@ fn inner(fields: &Fields, family: &Family, hidden: Option<u64>) -> Result<Option
 
 /// How many heads have keys and values of their own.
 fn kv_heads(fields: &Fields, family: &Family, model_type: &str) -> Result<Option<u64>, BadField> {
-    if let Some((_, attention)) = fields.object(&["attn_config"]) {
-        if let Some(said) = attention.size(&["kv_n_heads", "num_key_value_heads"])? {
-            return Ok(Some(said));
-        }
+    if let Some((_, attention)) = fields.object(&["attn_config"])
+        && let Some(said) = attention.size(&["kv_n_heads", "num_key_value_heads"])?
+    {
+        return Ok(Some(said));
     }
     let said = fields.size(&["num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"])?;
     let falcon = family.names.contains(&"falcon");
@@ -468,7 +468,7 @@ impl Config {
         if let (Some(shape), Some(wide)) = (&mut network.shape, data_type.filter(|t| t.is_wide_float())) {
             (shape.compute, shape.compute_origin) = (wide, Origin::Given);
         }
-        if data_type.is_some_and(|t| t.is_wide_float()) {
+        if data_type.is_some_and(DataType::is_wide_float) {
             network.notes.retain(|note| !note.starts_with("fp32 is what"));
         }
         let Some(tensors) = self.body.as_ref().and_then(|body| body.tensors.as_ref()) else {

@@ -17,8 +17,9 @@ use crate::diagnostic::{Diagnostic, Diagnostics, shown};
 
 /// More than any header has; vocabularies make up some 20 MiB.
 const MOST_HEADER: u64 = 256 << 20;
-/// Metadata that is kept.
+/// Metadata that is kept, and the longest key of it in bytes.
 const MOST_KEPT: usize = 2_000;
+const LONGEST_KEY: usize = 256;
 /// The least bytes of a tensor's entry: name's length, a letter, number of dimensions, one of them, type, offset.
 const LEAST_TENSOR: u64 = 8 + 1 + 4 + 8 + 4 + 8;
 /// The least bytes of a piece of metadata: key's length, a letter, type, value.
@@ -94,6 +95,7 @@ pub fn read_gguf(file: &str, reader: impl Read, length: Option<u64>) -> Result<G
         let (key, value) = stream.pair()?;
         // Words of the vocabulary are skipped; how many there are is kept.
         let wanted = !key.starts_with("tokenizer.") || key == "tokenizer.ggml.tokens";
+        let wanted = wanted && key.len() <= LONGEST_KEY;
         if let Some(value) = value.filter(|_| wanted) {
             kept.insert(key, value);
         }

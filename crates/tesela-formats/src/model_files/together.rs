@@ -171,12 +171,12 @@ fn of_headers(
     // What most of the numbers are kept in is what the network computes in.
     let widest =
         groups.iter().filter(|g| g.data_type.is_some_and(DataType::is_wide_float)).max_by_key(|g| g.bytes);
-    if let (Some(shape), Some(kind)) = (&mut network.shape, widest.and_then(|g| g.data_type)) {
-        if shape.compute_origin == Origin::Assumed {
-            (shape.compute, shape.compute_origin) = (kind, Origin::Measured);
-            if kind != DataType::FP32 {
-                network.notes.retain(|note| !note.starts_with("fp32 is what"));
-            }
+    if let (Some(shape), Some(kind)) = (&mut network.shape, widest.and_then(|g| g.data_type))
+        && shape.compute_origin == Origin::Assumed
+    {
+        (shape.compute, shape.compute_origin) = (kind, Origin::Measured);
+        if kind != DataType::FP32 {
+            network.notes.retain(|note| !note.starts_with("fp32 is what"));
         }
     }
     network.weights = Some(Weights { groups, origin, formula, source });
@@ -223,12 +223,10 @@ fn too_large(file: &str) -> Diagnostics {
 fn compare_with_index(network: &mut Network, total: Option<u64>) {
     let sum = network.weights.as_ref().map(|w| w.groups.iter().map(|g| u128::from(g.bytes)).sum::<u128>());
     let measured = network.weights.as_ref().is_some_and(|w| w.origin == Origin::Measured);
-    if let (Some(total), Some(sum), true) = (total, sum, measured) {
-        if sum != u128::from(total) {
-            network
-                .notes
-                .push(format!("the index says {total} bytes, the headers {sum}; the headers are taken"));
-        }
+    if let (Some(total), Some(sum), true) = (total, sum, measured)
+        && sum != u128::from(total)
+    {
+        network.notes.push(format!("the index says {total} bytes, the headers {sum}; the headers are taken"));
     }
 }
 

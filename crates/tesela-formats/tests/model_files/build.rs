@@ -139,7 +139,7 @@ impl Llama {
             number("attention.head_count_kv", self.keys / 128),
             (
                 "tokenizer.ggml.tokens".to_owned(),
-                Metadata::Texts(vec!["a".to_owned(); self.vocabulary as usize]),
+                Metadata::Texts((0..self.vocabulary).map(|_| "a".to_owned()).collect()),
             ),
         ]
     }

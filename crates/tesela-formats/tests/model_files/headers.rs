@@ -132,7 +132,7 @@ fn q4_0(name: &str, _layer: u64) -> u32 {
 /// Q5_K_M of 32 layers: Q6_K for the output and, in half of the layers, for values and the way down (`use_more_bits` in
 /// llama.cpp's llama-quant.cpp).
 fn q5_k_m(name: &str, layer: u64) -> u32 {
-    let more = layer < 4 || layer >= 28 || (layer - 4) % 3 == 2;
+    let more = !(4..28).contains(&layer) || (layer - 4) % 3 == 2;
     if name == "output" || more && (name == "attn_v" || name == "ffn_down") { 14 } else { 13 }
 }
 

@@ -48,10 +48,10 @@ fn fit(question: &Question<'_>, product: &Product) -> Result<Fit, EstimateError>
     if first.weights.bytes.is_none() {
         return Ok(nowhere(product, None, "its weights are not known".to_owned()));
     }
-    if asked.unwrap_or(1) == 1 {
-        if let Some(found) = on_instance(question, product, &first)? {
-            return Ok(found);
-        }
+    if asked.unwrap_or(1) == 1
+        && let Some(found) = on_instance(question, product, &first)?
+    {
+        return Ok(found);
     }
     let Some(memory) = product.memory else {
         return Ok(nowhere(product, None, "the memory of this product is not known".to_owned()));

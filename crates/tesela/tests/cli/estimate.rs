@@ -112,7 +112,7 @@ fn parameters_alone() {
     assert_eq!((&answer["complete"], &answer["gpu_memory_mib"]), (&Value::Bool(false), &Value::Null));
     assert_eq!(answer["fits"][0]["concurrency"], Value::Null);
     let bad = |words: &[&str], mentions: &[&str]| {
-        run(&[&["estimate", "--parameters"], words].concat()).refused(mentions)
+        run(&[&["estimate", "--parameters"], words].concat()).refused(mentions);
     };
     bad(&["8x7b"], &["share their attention", "46.7b"]);
     bad(&["seven"], &["7b"]);

@@ -108,7 +108,7 @@ fn by_family(fields: &Fields, facts: &Facts, layer: u64) -> Look {
         Sliding::All => fields.flag("use_sliding_window") != Some(false),
         Sliding::AllButEach(n) => {
             let n = fields.size(&["sliding_window_pattern"]).ok().flatten().unwrap_or(n);
-            (layer + 1) % n != 0
+            !(layer + 1).is_multiple_of(n)
         }
         Sliding::FromLayer => {
             let from = fields.number(&["max_window_layers"]).ok().flatten().unwrap_or(0);
