@@ -13,7 +13,7 @@ use super::{Device, Filling, Member, Risk, Rule};
 use crate::input::Settings;
 
 /// Steps for one count of replicas, over all choices of pods, before this and every larger count is left alone.
-const MOST_STEPS: u64 = 200_000_000;
+const MOST_STEPS: u64 = 1_000_000_000;
 
 /// What joint activity says of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,8 @@ pub struct Together {
 /// duty (one part of so many, origin `estimated`), which is what the count of replicas is made of. What a person said
 /// of the duty, mode or profile stays, and so does work with a latency promise or stricter isolation.
 ///
-/// Workloads without a series are not counted here; their mean loads are added as without any activity.
+/// Workloads without a series are not counted here; their mean loads are added as without any activity. So it is for
+/// a pool with so many pods that not even all pairs can be looked at (hundreds, over a day).
 pub fn share(demand: &mut Demand, activity: &Activity, rule: &Rule, settings: &Settings) -> Vec<Together> {
     let regulated = |w: &Workload| {
         let class =
@@ -60,8 +61,8 @@ pub fn share(demand: &mut Demand, activity: &Activity, rule: &Rule, settings: &S
             })
             .collect();
         let most = settings.max_replicas.max(1);
-        for (k, (replicas, worst)) in caps(&members, activity.window_ms(), rule, most).into_iter().enumerate()
-        {
+        let Some(caps) = caps(&members, activity.window_ms(), rule, most) else { continue };
+        for (k, (replicas, worst)) in caps.into_iter().enumerate() {
             let key = demand.workloads[workloads[k]].key.clone();
             told.push(Together { key, load_permille: members[k].load_permille(), replicas, worst });
         }
@@ -79,8 +80,8 @@ pub fn share(demand: &mut Demand, activity: &Activity, rule: &Rule, settings: &S
 /// For each member the most replicas, and the worst choice of so many with one of its pods.
 ///
 /// Those who can be among r stay for r + 1. Where some choice of r pods breaks the rule, the member that is in most
-/// such choices leaves, until none breaks it.
-fn caps(members: &[Member<'_>], window_ms: u32, rule: &Rule, most: u32) -> Vec<(u32, Risk)> {
+/// such choices leaves, until none breaks it. `None` when even the pairs are too many to look at.
+fn caps(members: &[Member<'_>], window_ms: u32, rule: &Rule, most: u32) -> Option<Vec<(u32, Risk)>> {
     let device = Device::default();
     let alone = |m: usize| {
         let mut one = Filling::new(members, window_ms, &device, rule);
@@ -93,12 +94,17 @@ fn caps(members: &[Member<'_>], window_ms: u32, rule: &Rule, most: u32) -> Vec<(
         if staying.iter().map(|&m| members[m].pods).sum::<u64>() < u64::from(replicas) {
             break;
         }
-        let Some(worst) = settled(members, window_ms, rule, replicas, &mut staying) else { break };
+        let Some(worst) = settled(members, window_ms, rule, replicas, &mut staying) else {
+            if replicas == 2 {
+                return None;
+            }
+            break;
+        };
         for &m in &staying {
             found[m] = (replicas, worst.get(&m).copied().unwrap_or(found[m].1));
         }
     }
-    found
+    Some(found)
 }
 
 /// Sends members away until any `replicas` pods of those who stay keep the rule; the worst choice of each who stays.
@@ -177,9 +183,8 @@ impl Choices<'_, '_> {
         let mut keeps = !load && !often;
         if keeps {
             let risk = self.here.risk();
-            let blocks =
-                windows * u64::from(self.here.window_ms) / u64::from(rule.sampling.block_ms.max(1)) + 1;
-            self.steps += if over == 0 { 0 } else { blocks * u64::from(rule.sampling.resamples) };
+            let draws = super::sample::MOST_BLOCKS as u64 * u64::from(rule.sampling.resamples);
+            self.steps += if over == 0 { 0 } else { draws };
             keeps = pods <= u64::from(rule.together) || risk.within(rule.risk_ppm);
             for &m in self.staying.iter().filter(|&&m| self.here.pods[m] > 0) {
                 let worst = self.worst.entry(m).or_insert(risk);

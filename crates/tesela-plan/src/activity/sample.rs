@@ -5,10 +5,15 @@ const Z: f64 = 1.644_853_626_951_472_6;
 /// The resample at this place, in hundredths, is the limit.
 const CONFIDENCE_PERCENT: usize = 95;
 
+/// A long series is drawn in so many blocks at most, each longer: bursts of a day's log last longer than those of an
+/// hour's, and longer blocks never make a limit surer than it is.
+pub(super) const MOST_BLOCKS: usize = 120;
+
 /// How the confidence limit is found. The same input gives the same limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Windows are drawn in blocks of this length, so that what lasts several windows stays together. Milliseconds.
+    /// Windows are drawn in blocks of this length, so that what lasts several windows stays together; longer where
+    /// the series has more than 120 such blocks. Milliseconds.
     pub block_ms: u32,
     /// Times the whole series is drawn anew, at least 1.
     pub resamples: u32,
@@ -73,6 +78,7 @@ impl Risk {
             return Self { windows, over, upper_ppm: 1_000_000 };
         }
         let block = (sampling.block_ms / window_ms.max(1)).max(1) as usize;
+        let block = block.max(counts.len().div_ceil(MOST_BLOCKS));
         let upper = bootstrap(&sums, block, sampling).max(wilson(over, windows));
         Self { windows, over, upper_ppm: upper }
     }
