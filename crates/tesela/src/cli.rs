@@ -143,40 +143,6 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "PERCENT", help_heading = "Activity")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=50))]
     pub(crate) at_once_risk: Option<u32>,
-    /// A log of requests (CSV): who works when decides which pods may share a device; may be repeated
-    ///
-    /// Columns: time,namespace,workload,input_tokens,output_tokens or time,namespace,workload,seconds, and kind if
-    /// wanted. Pods without a log are shared by their mean load, as without logs.
-    #[arg(long, value_name = "FILE", help_heading = "Activity")]
-    pub(crate) requests: Vec<PathBuf>,
-    /// How long a request takes on a device of its own, where the log counts tokens, such as 10,30,4000
-    #[arg(long, value_name = "BASE_MS,US_PER_INPUT_TOKEN,US_PER_OUTPUT_TOKEN", requires = "requests")]
-    #[arg(help_heading = "Activity")]
-    pub(crate) service_time: Option<String>,
-    /// Length of the windows in which work counts as simultaneous, 1 to 10 [default: 1]
-    #[arg(long, value_name = "SECONDS", requires = "requests", help_heading = "Activity")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10))]
-    pub(crate) window: Option<u32>,
-    /// Pods of a shared device that may work at the same time [default: 1]; with --usage, take who works when from it
-    #[arg(long, value_name = "PODS", help_heading = "Activity")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) at_once: Option<u32>,
-    /// Share of the windows in which more may, 1 to 50 [default: 5]
-    #[arg(long, value_name = "PERCENT", help_heading = "Activity")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=50))]
-    pub(crate) at_once_risk: Option<u32>,
-    /// Instead of a plan: the way from the MIG layouts in force to exactly these counts, such as 1g.10gb=40,7g.80gb=2
-    ///
-    /// Over all MIG GPUs of the product together; a profile that is not named has none in the end. Says which GPU changes
-    /// how, in which order, and which pods restart.
-    #[arg(long, value_name = "PROFILE=COUNT,…", help_heading = "Reconfigure")]
-    pub(crate) target: Option<String>,
-    /// The product of --target, where MIG is on for several
-    #[arg(long, value_name = "PRODUCT", requires = "target", help_heading = "Reconfigure")]
-    pub(crate) product: Option<String>,
-    /// Empty GPUs of the product, beside those given, that --target may use on the way
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "target", help_heading = "Reconfigure")]
-    pub(crate) spares: u64,
     /// Findings shown in the table: a number, or `all`
     #[arg(long, default_value = "8", value_name = "N|all", help_heading = "Output")]
     pub(crate) findings: Rows,
