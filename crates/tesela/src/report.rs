@@ -3,6 +3,7 @@
 //! The page is made of the plan alone. It has no script and loads nothing; a policy in its head forbids both. Pods'
 //! environment, arguments and annotations are in no plan, so they are on no page.
 
+mod burst;
 mod changes;
 mod english;
 mod findings;

@@ -79,7 +79,8 @@ fn rows<'a>(sheet: &Sheet<'a>) -> Vec<Row<'a>> {
         .iter()
         .map(|node| existing(sheet, node, planned.get(node.name.as_str()).copied()))
         .collect();
-    let others = sheet.plan.nodes.iter().filter(|n| n.name.as_deref().is_none_or(|name| !known.contains(name)));
+    let others =
+        sheet.plan.nodes.iter().filter(|n| n.name.as_deref().is_none_or(|name| !known.contains(name)));
     rows.extend(others.map(|node| Row {
         names: node.name.as_deref().into_iter().collect(),
         new: u64::from(node.name.is_none()),
@@ -103,7 +104,11 @@ fn existing<'a>(sheet: &Sheet<'a>, node: &'a NodeToday, planned: Option<&'a Plan
         }
     };
     let plan = planned.filter(|_| node.unusable.is_none()).map(|n| {
-        let changes = n.gpus.iter().zip(&node.gpus).map(|(g, t)| Face::planned(g).without_holders() != Face::today(t).without_holders());
+        let changes = n
+            .gpus
+            .iter()
+            .zip(&node.gpus)
+            .map(|(g, t)| Face::planned(g).without_holders() != Face::today(t).without_holders());
         n.gpus.iter().zip(changes).map(|(g, changed)| planned_tile(sheet, g, changed)).collect()
     });
     Row {
@@ -188,8 +193,10 @@ fn table<'r, 'a: 'r>(sheet: &Sheet<'a>, rows: impl Iterator<Item = &'r Row<'a>>,
                         th scope="row" role="rowheader" { (title(sheet, row)) }
                         td.pr role="cell" { (row.products) }
                         td.td role="cell" {
-                            span.lbl aria-hidden="true" { (text.today) }
-                            @if let Some(tiles) = &row.today { (tiles_of(sheet, text.today, tiles, grouped)) }
+                            @if let Some(tiles) = row.today.as_ref().filter(|t| !t.is_empty()) {
+                                span.lbl aria-hidden="true" { (text.today) }
+                                (tiles_of(sheet, text.today, tiles, grouped))
+                            }
                         }
                         td class=(if row.same() || row.unusable.is_some() { "tp" } else { "tp chg" }) role="cell" {
                             @if row.plan.is_some() && !row.same() { span.lbl aria-hidden="true" { (text.plan) } }
@@ -226,7 +233,8 @@ fn tiles_of(sheet: &Sheet<'_>, state: &str, tiles: &[Tile], grouped: bool) -> Ma
             None => words.push((word, 1)),
         }
     }
-    let words: Vec<String> = words.into_iter().map(|(word, n)| format!("{} × {word}", text.count(n))).collect();
+    let words: Vec<String> =
+        words.into_iter().map(|(word, n)| format!("{} × {word}", text.count(n))).collect();
     let label = format!("{state}: {}", words.join("; "));
     html! {
         span.row role="img" aria-label=(label) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use tesela_model::plan::{Figures, NodeToday, PlanStatus, Plan};
+use tesela_model::plan::{Figures, NodeToday, Plan, PlanStatus};
 use tesela_model::quantity::Micros;
 
 use super::Sheet;
@@ -47,8 +47,7 @@ pub(super) fn verdict(sheet: &Sheet<'_>) -> Markup {
 
 fn line(sheet: &Sheet<'_>, template: &str, of: &Figures) -> String {
     let text = sheet.text;
-    let waiting =
-        if of.pods_waiting > 0 { text.many(of.pods_waiting, &text.waiting) } else { String::new() };
+    let waiting = if of.pods_waiting > 0 { text.many(of.pods_waiting, &text.waiting) } else { String::new() };
     let some = |number, phrase: &Many| text.many(number, phrase);
     fill(
         template,

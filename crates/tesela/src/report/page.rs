@@ -3,7 +3,9 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::text::fill;
-use super::{Language, Sheet, changes, findings, gpus, head, money, proof, sentence, tile, unknown, workloads};
+use super::{
+    Language, Sheet, burst, changes, findings, gpus, head, money, proof, sentence, tile, unknown, workloads,
+};
 
 /// Nothing is loaded and nothing runs; the style stands in the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -40,7 +42,7 @@ pub(super) fn page(sheet: &Sheet<'_>) -> String {
                     (gpus::section(sheet))
                     div.two {
                         div { (head::figures(sheet)) (money::section(sheet)) (unknown::risks(sheet)) }
-                        div { (unknown::unmet(sheet)) (unknown::section(sheet)) }
+                        div { (unknown::unmet(sheet)) (burst::section(sheet)) (unknown::section(sheet)) }
                     }
                     (changes::section(sheet))
                     section.reasons id="reasons" {

@@ -18,6 +18,7 @@
 //!
 //! `[a|b]` takes either word.
 
+mod evidence;
 mod findings;
 mod reasons;
 
@@ -36,7 +37,7 @@ const TRIES: u32 = 20_000;
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| forms().map(Rule::new).collect());
 
 fn forms() -> impl Iterator<Item = Form> {
-    reasons::FORMS.iter().chain(findings::FORMS).copied()
+    reasons::FORMS.iter().chain(findings::FORMS).chain(evidence::FORMS).copied()
 }
 
 /// The sentence in Spanish; `None` when no form takes it.
@@ -45,6 +46,27 @@ pub(super) fn spanish(sentence: &str) -> Option<String> {
         return Some(String::new());
     }
     Reader { tries: TRIES }.kind(WHOLE, sentence)
+}
+
+/// The English forms with each choice written out, for the test that holds them against the sources.
+#[cfg(test)]
+pub(super) fn english_forms() -> Vec<String> {
+    let mut all = Vec::new();
+    for rule in RULES.iter() {
+        let mut forms = vec![String::new()];
+        for part in &rule.english {
+            let texts: Vec<&str> = match part {
+                Part::Text(text) => vec![text],
+                Part::Either(words) => words.clone(),
+                // Stands between the fixed parts, so that none reaches over a hole.
+                Part::Hole { .. } => vec!["\u{0}"],
+            };
+            forms =
+                forms.iter().flat_map(|form| texts.iter().map(move |text| format!("{form}{text}"))).collect();
+        }
+        all.extend(forms);
+    }
+    all
 }
 
 struct Rule {
@@ -119,9 +141,9 @@ impl Reader {
         self.tries -= 1;
         match first {
             Part::Text(word) => text.strip_prefix(word).is_some_and(|after| self.take(rest, after, filled)),
-            Part::Either(words) => words.iter().any(|word| {
-                text.strip_prefix(word).is_some_and(|after| self.take(rest, after, filled))
-            }),
+            Part::Either(words) => words
+                .iter()
+                .any(|word| text.strip_prefix(word).is_some_and(|after| self.take(rest, after, filled))),
             Part::Hole { name, kind } => {
                 let depth = filled.len();
                 for end in ends(rest, text) {
@@ -142,7 +164,8 @@ impl Reader {
         match kind {
             "text" => Some(text.to_owned()),
             "word" => (!text.contains(char::is_whitespace)).then(|| text.to_owned()),
-            "n" => digits(text).then(|| text.parse::<u128>().map_or_else(|_| text.to_owned(), |n| SPANISH.count(n))),
+            "n" => digits(text)
+                .then(|| text.parse::<u128>().map_or_else(|_| text.to_owned(), |n| SPANISH.count(n))),
             "decimal" => {
                 let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
                 (digits(whole) && digits(part)).then(|| text.replace('.', &SPANISH.decimal.to_string()))

@@ -79,7 +79,10 @@ pub(super) const SPANISH: Text = Text {
     alike: ["{name}", "{n} nodos como {name}"],
     cannot_be_planned: "no se puede planificar con él: {why}",
     no_gpus_seen: "no se ve ninguna GPU",
-    not_drawn: ["1 clase más de nodo no está dibujada; está en el JSON del plan.", "{n} clases más de nodo no están dibujadas; están en el JSON del plan."],
+    not_drawn: [
+        "1 clase más de nodo no está dibujada; está en el JSON del plan.",
+        "{n} clases más de nodo no están dibujadas; están en el JSON del plan.",
+    ],
     more_rows: "{n} clases más de nodo",
     guessed: "Donde nadie dice en qué GPU de su nodo está un pod, las teselas se llenan desde la izquierda; donde solo se sabe cuántas instancias hay, se dibuja una disposición que concuerda con los recuentos.",
     legend: "Qué significan las teselas",
@@ -96,7 +99,10 @@ pub(super) const SPANISH: Text = Text {
     tile_shared: "compartida entre {replicas}, {held} ocupadas",
     tile_held: "ocupada",
     tile_free: "libre",
-    tile_stranded: ["1 unidad de memoria en ninguna instancia", "{n} unidades de memoria en ninguna instancia"],
+    tile_stranded: [
+        "1 unidad de memoria en ninguna instancia",
+        "{n} unidades de memoria en ninguna instancia",
+    ],
     tile_mig: "MIG",
     no_demand: "un pod que no es demanda",
 
@@ -124,20 +130,40 @@ pub(super) const SPANISH: Text = Text {
 
     risks: "Riesgos",
     risks_none: "Ninguno que la entrada muestre.",
-    risk_unmet: ["1 pod no cabe en ningún sitio y sigue esperando (véase abajo).", "{n} pods no caben en ningún sitio y siguen esperando (véase abajo)."],
-    risk_alone: ["1 carga de trabajo no responde mientras se reinicia, porque se reinician todos sus pods en marcha: {names}.", "{n} cargas de trabajo no responden mientras se reinician, porque se reinician todos sus pods en marcha: {names}."],
+    risk_unmet: [
+        "1 pod no cabe en ningún sitio y sigue esperando.",
+        "{n} pods no caben en ningún sitio y siguen esperando.",
+    ],
+    risk_alone: [
+        "1 carga de trabajo no responde mientras se reinicia, porque se reinician todos sus pods en marcha: {names}.",
+        "{n} cargas de trabajo no responden mientras se reinician, porque se reinician todos sus pods en marcha: {names}.",
+    ],
     risk_operator: "En los nodos que lleva el GPU Operator, su MIG Manager para el device plugin del nodo mientras cambia una GPU, y destruye todas las instancias de una GPU cuya disposición difiere: {names}.",
     risk_reset: "Se reinician GPU en: {names}. Si un proceso impide el reinicio de la GPU, hay que reiniciar el nodo.",
     risk_loss: "Ahí no se puede suplir la pérdida de un nodo: {names}.",
-    risk_errors: ["1 error existe hoy, se planifique lo que se planifique: {names}.", "{n} errores existen hoy, se planifique lo que se planifique: {names}."],
-    risk_template: ["1 pod conserva su dispositivo y aun así se reinicia, porque cambia su plantilla de pod.", "{n} pods conservan su dispositivo y aun así se reinician, porque cambia su plantilla de pod."],
+    risk_errors: [
+        "1 error existe hoy, se planifique lo que se planifique: {names}.",
+        "{n} errores existen hoy, se planifique lo que se planifique: {names}.",
+    ],
+    risk_template: [
+        "1 pod conserva su dispositivo y aun así se reinicia, porque cambia su plantilla de pod.",
+        "{n} pods conservan su dispositivo y aun así se reinician, porque cambia su plantilla de pod.",
+    ],
 
     unmet: "No cabe",
     unmet_caption: "Pods que no encuentran sitio, y por qué",
+    burst: "Para lo que no cabe: instancias en la nube",
+    burst_caption: "Instancias en la nube para los pods que no encuentran sitio, a precios de lista",
+    burst_instances: "Instancias",
+    burst_for: "Para",
+    burst_price: "Por hora",
     why: "Por qué",
 
     unknown: "Lo que no se sabe",
-    unknown_pods: ["1 pod pide una nvidia.com/gpu y nadie dice qué necesita, así que conserva lo que tiene.", "{n} pods piden una nvidia.com/gpu cada uno y nadie dice qué necesitan, así que conservan lo que tienen."],
+    unknown_pods: [
+        "1 pod pide una nvidia.com/gpu y nadie dice qué necesita, así que conserva lo que tiene.",
+        "{n} pods piden una nvidia.com/gpu cada uno y nadie dice qué necesitan, así que conservan lo que tienen.",
+    ],
     unknown_gpus: ["1 de ellos ocupa una GPU entera.", "{n} de ellos ocupan una GPU entera."],
     unknown_way: "Para decirlo: escriba la demanda observada ({write}), ponga la memoria de GPU que se conozca y planifique de nuevo con los dos ficheros.",
     unknown_seats: "No se sabe en todos los nodos en qué GPU está cada pod.",
@@ -192,7 +218,10 @@ pub(super) const SPANISH: Text = Text {
     proof_price: "{profile} a {price}",
     proof_sum: "{wanted} cuestan {total}; {total} / {scale} redondeado hacia arriba es {bound}, así que no caben en menos de {gpus}.",
     proof_optimal: "Usadas: {used}. Óptimo, demostrado.",
-    proof_open: ["Usadas: {used}, hacen falta al menos {bound}; no está demostrado si se puede ahorrar 1 GPU.", "Usadas: {used}, hacen falta al menos {bound}; no está demostrado si se pueden ahorrar {n} GPU."],
+    proof_open: [
+        "Usadas: {used}, hacen falta al menos {bound}; no está demostrado si se puede ahorrar 1 GPU.",
+        "Usadas: {used}, hacen falta al menos {bound}; no está demostrado si se pueden ahorrar {n} GPU.",
+    ],
 
     headroom: "Reserva",
     quotas: "Cuotas",
@@ -217,7 +246,17 @@ pub(super) const SPANISH: Text = Text {
     foot: "Los nombres son los de la entrada. En esta página no hay variables de entorno, argumentos ni anotaciones de los pods.",
 
     months: [
-        "enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre",
+        "enero",
+        "febrero",
+        "marzo",
+        "abril",
+        "mayo",
+        "junio",
+        "julio",
+        "agosto",
+        "septiembre",
+        "octubre",
+        "noviembre",
         "diciembre",
     ],
     date: "{d} de {m} de {y}",

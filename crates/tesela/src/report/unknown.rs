@@ -48,8 +48,7 @@ fn list_risks(sheet: &Sheet<'_>) -> Vec<String> {
     let of = |wanted: &dyn Fn(ChangeKind) -> bool| -> BTreeSet<&str> {
         plan.changes.iter().filter(|c| wanted(c.change)).map(|c| c.node.as_str()).collect()
     };
-    let by_manager: BTreeSet<&str> =
-        of(&|c| c != ChangeKind::Sharing).intersection(&kept).copied().collect();
+    let by_manager: BTreeSet<&str> = of(&|c| c != ChangeKind::Sharing).intersection(&kept).copied().collect();
     if !by_manager.is_empty() {
         list.push(fill(text.risk_operator, &[("names", &names(&by_manager))]));
     }

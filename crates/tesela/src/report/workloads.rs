@@ -171,7 +171,8 @@ fn rooms(rooms: &[Headroom]) -> Vec<(String, Vec<&str>)> {
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for room in rooms {
         let of = format!("pool {}", room.pool);
-        let message = room.message.replace(&format!(" of {of}"), " of it").replace(&format!(" for {of}"), " for it");
+        let message =
+            room.message.replace(&format!(" of {of}"), " of it").replace(&format!(" for {of}"), " for it");
         let message = message.replacen(&format!("{of} is "), "it is ", 1);
         match said.iter_mut().find(|(same, _)| *same == message) {
             Some((_, pools)) => pools.push(&room.pool),
@@ -196,7 +197,8 @@ pub(super) fn quotas(sheet: &Sheet<'_>) -> Markup {
     if namespaces.is_empty() {
         return html! {};
     }
-    let (some, none): (Vec<_>, Vec<_>) = namespaces.into_iter().partition(|(_, (granted, _))| !granted.is_empty());
+    let (some, none): (Vec<_>, Vec<_>) =
+        namespaces.into_iter().partition(|(_, (granted, _))| !granted.is_empty());
     let none: Vec<&str> = none.into_iter().map(|(name, _)| name).collect();
     let (before, after) = text.quotas_note.split_once("{key}").unwrap_or((text.quotas_note, ""));
     html! {

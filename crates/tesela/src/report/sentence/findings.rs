@@ -15,8 +15,8 @@ pub(super) const FORMS: &[Form] = &[
     ("onnode", "pods hold {over:gaps}: its GPUs were changed under running pods, or nodes and pods were read at different times", "los pods ocupan {over}: se cambiaron sus GPU con pods en marcha, o los nodos y los pods se leyeron en momentos distintos"),
     ("onnode", "{why:virtual}, so they are not planned with", "{why}, así que no se planifica con ellas"),
     ("onnode", "{why:virtual}", "{why}"),
-    ("virtual", "its GPUs go to virtual machines whole ({label:word})", "sus GPU van enteras a máquinas virtuales ({label})"),
-    ("virtual", "its GPUs go to virtual machines as vGPUs ({label:word})", "sus GPU van a máquinas virtuales como vGPU ({label})"),
+    ("virtual", "its GPUs go to virtual machines whole ({label:word}=vm-passthrough)", "sus GPU van enteras a máquinas virtuales ({label}=vm-passthrough)"),
+    ("virtual", "its GPUs go to virtual machines as vGPUs ({label:word}=vm-vgpu)", "sus GPU van a máquinas virtuales como vGPU ({label}=vm-vgpu)"),
     ("virtual", "its GPUs are vGPUs of a hypervisor ({label:word})", "sus GPU son vGPU de un hipervisor ({label})"),
     ("onnode", "the label {label:word} is more than any machine has; it is not believed", "la etiqueta {label} dice más de lo que tiene ninguna máquina; no se le da crédito"),
     ("onnode", "the labels count {count:n} GPUs and no sharing, but the node offers {whole:n}: it has several products, of which the labels tell one, or shares that the labels do not show; {more:n} are taken as GPUs of an unknown product", "las etiquetas cuentan {count} GPU sin compartir, pero el nodo ofrece {whole}: tiene varios productos, de los que las etiquetas dicen uno, o partes que las etiquetas no muestran; {more} se toman como GPU de un producto desconocido"),
@@ -94,7 +94,8 @@ pub(super) const FORMS: &[Form] = &[
     ("detail", "1 restart", "1 reinicio"),
     ("detail", "{n:n} restarts", "{n} reinicios"),
     ("detail", "{reason:word}", "{reason}"),
-    ("", "{pods:pods} taken for a notebook ({why:notebook}) [holds|hold] {gpus:wholes} on {nodes:names}", "{pods}, que se toma por un cuaderno ({why}), con {gpus} en {nodes}"),
+    ("", "1 pod taken for a notebook ({why:notebook}) holds {gpus:wholes} on {nodes:names}", "1 pod que se toma por un cuaderno ({why}) ocupa {gpus} en {nodes}"),
+    ("", "{n:n} pods taken for a notebook ({why:notebook}) hold {gpus:wholes} on {nodes:names}", "{n} pods que se toman por un cuaderno ({why}) ocupan {gpus} en {nodes}"),
     ("wholes", "1 whole GPU", "1 GPU entera"),
     ("wholes", "{n:n} whole GPUs", "{n} GPU enteras"),
     ("notebook", "its owner is a Notebook", "su dueño es un Notebook"),
@@ -111,6 +112,9 @@ pub(super) const FORMS: &[Form] = &[
     ("asks", "{p:n} of its pods ask for {n:n} {res:word}, {rest:asks}", "{p} de sus pods piden {n} {res}, {rest}"),
     ("asks", "{p:n} of its pods ask for {n:n} {res:word}", "{p} de sus pods piden {n} {res}"),
 
+    ("", "pods of {w:workloads} are bound by {rules:names}, which plans do not look at: the scheduler may refuse what the plan gives them ({keys:names})", "los pods de {w} están sujetos a {rules}, que los planes no miran: el scheduler puede rechazar lo que el plan les da ({keys})"),
+    ("", "say the same in a Demand where it can be said: maxPerNode for a spread over nodes, sameNode, nodeSelector", "diga lo mismo en un Demand donde se pueda decir: maxPerNode para repartir entre nodos, sameNode, nodeSelector"),
+
     // Names and waiting pods.
     ("", "{res:word} is {list:unitlist}; {who:who}", "{res} es {list}; {who}"),
     ("unitlist", "{one:unit}, {rest:unitlist}", "{one}, {rest}"),
@@ -124,6 +128,8 @@ pub(super) const FORMS: &[Form] = &[
     ("", "1 pod waits for {n:n} {res:word}: {why:waits}", "1 pod espera {n} {res}: {why}"),
     ("", "{pods:n} pods wait for {n:n} {res:word} each: {why:waits}", "{pods} pods esperan {n} {res} cada uno: {why}"),
     ("waits", "no node offers {res:word} (offered: {names})", "ningún nodo ofrece {res} (se ofrece: {names})"),
+    ("waits", "a scheduling gate holds it back, which Kueue and others lift when they admit the work", "lo retiene una scheduling gate, que Kueue y otros levantan cuando admiten el trabajo"),
+    ("", "ask what set the gate (`kubectl get workloads -A` for Kueue); room for it is planned all the same", "pregunte qué puso la gate (`kubectl get workloads -A` para Kueue); de todos modos se le planifica sitio"),
     ("waits", "no node has more than {n:n}", "ningún nodo tiene más de {n}"),
     ("waits", "no node that its selector and taints allow has more than {n:n}", "ningún nodo que su selector y los taints permiten tiene más de {n}"),
     ("waits", "no node that offers it has {cpu:word} CPU and {mem:word} of memory", "ningún nodo que lo ofrece tiene {cpu} de CPU y {mem} de memoria"),
@@ -139,18 +145,7 @@ pub(super) const FORMS: &[Form] = &[
     ("namespaces", "{n:n} namespaces", "{n} espacios de nombres"),
     ("", "pods of {ns:word} ask for {asked} and no ResourceQuota limits it; without a limit there: {names:names}", "los pods de {ns} piden {asked} y ningún ResourceQuota lo limita; ahí sin límite: {names}"),
 
-    // Snapshots as a series.
-    ("", "{n:snapshots} read as a series in time, the last one as today; each workload counts with the most pods it had at once: {more:n} more than today, of {names:names} (there in so many snapshots); these maxima add up to {then:n} devices, though at most {at:n} were asked for at once (today {now:n}): whether two workloads can never meet is not known", "{n} leídas como una serie en el tiempo, la última como hoy; cada carga cuenta con el mayor número de pods que tuvo a la vez: {more} más que hoy, de {names} (presentes en tantas instantáneas); estos máximos suman {then} dispositivos, aunque como mucho se pidieron {at} a la vez (hoy {now}): no se sabe si dos cargas no pueden coincidir nunca"),
-    ("", "{n:snapshots} read as a series in time, the last one as today; each workload counts with the most pods it had at once: {more:n} more than today, of {names:names} (there in so many snapshots)", "{n} leídas como una serie en el tiempo, la última como hoy; cada carga cuenta con el mayor número de pods que tuvo a la vez: {more} más que hoy, de {names} (presentes en tantas instantáneas)"),
-    ("", "{n:snapshots} read as a series in time, the last one as today; each workload counts with the most pods it had at once; these maxima add up to {then:n} devices, though at most {at:n} were asked for at once (today {now:n}): whether two workloads can never meet is not known", "{n} leídas como una serie en el tiempo, la última como hoy; cada carga cuenta con el mayor número de pods que tuvo a la vez; estos máximos suman {then} dispositivos, aunque como mucho se pidieron {at} a la vez (hoy {now}): no se sabe si dos cargas no pueden coincidir nunca"),
-    ("", "{n:snapshots} read as a series in time, the last one as today; each workload counts with the most pods it had at once", "{n} leídas como una serie en el tiempo, la última como hoy; cada carga cuenta con el mayor número de pods que tuvo a la vez"),
-    ("snapshots", "1 snapshot", "1 instantánea"),
-    ("snapshots", "{n:n} snapshots", "{n} instantáneas"),
-    ("", "the latest time in a snapshot ({now:word}) is before that of the snapshot given ahead of it ({before:word}); the last one given counts as today", "la hora más reciente de una instantánea ({now}) es anterior a la de la que se dio antes ({before}); la última que se dio cuenta como hoy"),
-
     // Fixes.
-    ("", "if two workloads never run at the same time, say so: set count to 0 for one of them in a Demand", "si dos cargas nunca se ejecutan a la vez, dígalo: ponga count a 0 para una de ellas en un Demand"),
-    ("", "name the files in the order in which they were taken", "nombre los ficheros en el orden en que se tomaron"),
     ("", "put nvidia.com/gpu.product in the nodeSelector of each workload, or give each product a pool with its own label and taint", "ponga nvidia.com/gpu.product en el nodeSelector de cada carga, o dé a cada producto un pool con su propia etiqueta y su propio taint"),
     ("", "let shared replicas be renamed (renameByDefault: true) and use MIG strategy mixed, so that each size has a name of its own", "haga que las réplicas compartidas cambien de nombre (renameByDefault: true) y use la estrategia MIG mixed, para que cada tamaño tenga su propio nombre"),
     ("", "ask for a resource that is offered, or let `tesela plan` cut what is asked for", "pida un recurso que se ofrezca, o deje que `tesela plan` corte lo que se pide"),
@@ -184,7 +179,7 @@ pub(super) const FORMS: &[Form] = &[
     ("", "nothing to do if the files are snapshots of one cluster, the latest last", "no hay nada que hacer si los ficheros son instantáneas de un mismo clúster, la más reciente al final"),
     ("", "run `kubectl get nodes,pods,resourcequotas -A -o json`", "ejecute `kubectl get nodes,pods,resourcequotas -A -o json`"),
     ("", "set a quota of 0 for each GPU resource name there; the plan's quotas are such a closed set", "ponga ahí una cuota de 0 para cada nombre de recurso de GPU; las cuotas del plan son un conjunto así de cerrado"),
-    ("", "kubectl -n {ns:word} create quota gpus --hard={hard:word}", "kubectl -n {ns} create quota gpus --hard={hard}"),
+    ("", "kubectl -n {ns:word} create quota gpus --hard=requests.{hard:word}", "kubectl -n {ns} create quota gpus --hard=requests.{hard}"),
     ("", "give them to pods that wait, keep them as headroom on purpose, or set the nodes free", "déselas a pods que esperan, déjelas de reserva a propósito, o libere los nodos"),
     ("", "let `tesela plan` cut what is asked for, or keep them as room to grow", "deje que `tesela plan` corte lo que se pide, o guárdelos como sitio para crecer"),
     ("", "cut other layouts: `tesela plan` packs the same instances with the least waste, `tesela layouts` lists what is possible", "corte otras disposiciones: `tesela plan` empaqueta las mismas instancias con la menor pérdida, `tesela layouts` lista lo que es posible"),
