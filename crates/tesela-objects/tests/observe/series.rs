@@ -1,5 +1,6 @@
 //! Several snapshots as a series in time, and servers that reserve memory.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use tesela_model::server::Program;
 use tesela_objects::observe::{Observation, Options};
@@ -150,4 +151,25 @@ fn servers_are_known_and_nothing_else_of_their_arguments() {
     assert_eq!((key.name.as_str(), server.program), ("chat", Program::Vllm));
     assert_eq!((server.context, server.parameters_millions), (Some(8192), Some(8000)));
     assert!(!format!("{read:?}").contains("do-not-show"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Of any snapshots each lasting workload counts with its maximum, and holds what the last one shows.
+    #[test]
+    fn counts_are_maxima(snapshots in prop::collection::vec([0usize..4, 0..4, 0..4], 1..5)) {
+        let names = ["one", "two", "three"];
+        let texts = snapshots.iter().zip(1u8..).map(|(counts, hour)| {
+            let pods = names.iter().zip(counts).map(|(name, count)| ("a", "Deployment", *name, *count));
+            at(hour, &pods.collect::<Vec<_>>())
+        });
+        let found = all(&texts.collect::<Vec<_>>());
+        for (k, name) in names.iter().enumerate() {
+            let most = snapshots.iter().map(|counts| counts[k]).max().unwrap() as u64;
+            let last = snapshots.last().unwrap()[k];
+            let told = counts(&found).into_iter().find(|(n, ..)| n == name).map(|(_, count, running)| (count, running));
+            prop_assert_eq!(told, (most > 0).then_some((most, last)), "{} of {:?}", name, snapshots);
+        }
+    }
 }
