@@ -68,6 +68,8 @@ pub struct Fleet {
     pub survive_node_loss: bool,
     /// Whether the input had nodes at all (also ones without GPUs).
     pub has_nodes: bool,
+    /// Where the GPU Operator's pods run, where that was seen.
+    pub operator_namespace: Option<String>,
     /// Namespaces that exist and may get quotas, the system's own left out.
     pub namespaces: BTreeSet<String>,
     /// GPU resource names that a node or a quota of the cluster knows.

@@ -63,6 +63,9 @@ pub struct Plan {
     /// Every running pod that must restart on the way, by node and name.
     #[serde(default)]
     pub restarting: Vec<Restart>,
+    /// Where the GPU Operator's pods run; `null` when the input does not show any.
+    #[serde(default)]
+    pub operator_namespace: Option<String>,
 }
 
 /// Whether everything fits.

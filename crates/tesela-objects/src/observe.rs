@@ -200,8 +200,14 @@ fn assemble(state: State, table: &ProductTable) -> Observation {
     };
     finding::find(&scene, &mut cutter, &mut drafts);
     let nodes_of_gpus = observed.into_iter().map(|o| o.node).collect();
-    let fleet =
-        Fleet { nodes: nodes_of_gpus, has_nodes: nodes > 0, namespaces, resources, ..Fleet::default() };
+    let fleet = Fleet {
+        nodes: nodes_of_gpus,
+        has_nodes: nodes > 0,
+        operator_namespace: operator_namespace(&state.pods),
+        namespaces,
+        resources,
+        ..Fleet::default()
+    };
     Observation { fleet, demand, findings: finding::ordered(drafts), nodes, pods, servers, earlier }
 }
 
@@ -235,6 +241,16 @@ fn resources(state: &State) -> BTreeSet<GpuResource> {
     let of_pods = state.pods.values().flat_map(|d| &d.record.names);
     let of_quotas = state.quotas.values().flat_map(|d| d.record.hard.keys());
     of_nodes.chain(of_pods).chain(of_quotas).cloned().collect()
+}
+
+/// The namespace in which most of the GPU Operator's pods are.
+fn operator_namespace(pods: &BTreeMap<PodRef, Dated<PodRecord>>) -> Option<String> {
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, _) in pods.iter().filter(|(_, dated)| dated.record.operator) {
+        *count.entry(&name.namespace).or_default() += 1;
+    }
+    let most = count.into_iter().max_by(|a, b| (a.1, b.0).cmp(&(b.1, a.0)));
+    most.map(|(namespace, _)| namespace.to_owned())
 }
 
 /// Namespaces that teams use: not of Kubernetes, and not of the GPU Operator alone.

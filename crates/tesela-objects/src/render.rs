@@ -1,25 +1,36 @@
 //! A plan as a folder of numbered steps: manifests that an API server accepts, and scripts that carry a step
 //! out, check it and take it back.
 //!
-//! The order is: ConfigMaps, one canary node, the other nodes by pool, the requests of workloads, granted
-//! quotas, zero quotas. Each step says whom it restarts when the chosen program carries it out; the scripts
-//! stop when they meet a pod that the plan does not name. What the folder promises is in `docs/render.md`.
+//! The order is: ConfigMaps, one canary node, then waves of nodes and of the requests of workloads as their places
+//! become ready (`waves`), granted quotas, zero quotas. Each step says whom it restarts when the chosen program
+//! carries it out; the scripts stop when they meet a pod that the plan does not name. What the folder promises is
+//! in `docs/render.md`.
 
 mod config;
+mod config_maps;
 mod error;
 mod existing;
+mod journey;
 mod manifest;
+mod moves;
 mod name;
+mod namespaces;
+mod new_nodes;
 mod node;
 mod node_steps;
+mod policy;
+mod pool_labels;
 mod quotas;
 mod readme;
 mod requests;
 mod script;
 mod setup;
 mod starts;
+mod steps;
 mod template;
 mod tenants;
+mod today;
+mod waves;
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,6 +41,7 @@ use tesela_model::plan::{API_VERSION, Plan};
 pub use error::RenderError;
 pub use existing::Existing;
 
+use journey::Journey;
 use name::NameRule;
 
 /// Which program carries the plan out on the nodes (DESIGN 1: native, adopt).
@@ -107,7 +119,8 @@ pub struct WorkloadPods {
 pub struct BlastRadius {
     /// Pods that are evicted, by name.
     pub pods: Vec<PodRef>,
-    /// Workloads whose pods on the node are evicted as well, although they stay by the plan.
+    /// Workloads whose pods on the node are hit or may be hit as well, although they stay by the plan. The step
+    /// stops until a person names them.
     pub workloads: Vec<WorkloadPods>,
     /// Pods in both lists together.
     pub pods_total: u64,
@@ -130,12 +143,34 @@ pub struct Step {
     pub title: String,
     /// Whom it restarts, in one sentence.
     pub hits: String,
-    /// The same as data, for steps that change a node.
+    /// Pods that the plan restarts and that this step restarts, by name. Each pod of the plan's `restarting` stands
+    /// in one step.
+    pub restarts: Vec<PodRef>,
+    /// Workloads that have no pod from this step on, or again from it on, in one sentence each.
+    pub outages: Vec<String>,
+    /// Whom it restarts as data, for steps that change a node.
     pub blast: Option<BlastRadius>,
     /// What a person must know.
     pub notes: Vec<String>,
     /// Its files, sorted by path.
     pub files: Vec<File>,
+}
+
+impl Step {
+    /// An empty step in a folder.
+    fn at(dir: &str) -> Self {
+        Self {
+            number: 0,
+            dir: dir.to_owned(),
+            title: String::new(),
+            hits: String::new(),
+            restarts: Vec::new(),
+            outages: Vec::new(),
+            blast: None,
+            notes: Vec::new(),
+            files: Vec::new(),
+        }
+    }
 }
 
 /// The folder.
@@ -180,25 +215,28 @@ pub fn render(plan: &Plan, target: Target, existing: &Existing) -> Result<Render
     check(plan)?;
     let nodes = node::nodes(plan, target, existing)?;
     let context = Context { plan, target, existing, nodes };
+    NameRule::Label.check("the GPU Operator's namespace", context.stack_namespace())?;
+    let requests = requests::all(&context);
+    let journey = Journey::of(plan, &context.nodes, &requests)?;
     let (configs, mut warnings) = setup::Configs::of(&context)?;
     let mut steps = Vec::new();
-    steps.extend(setup::namespaces(&context)?);
-    steps.extend(setup::config_maps(&context, &configs)?);
-    steps.extend(setup::cluster_policy(&context, &configs));
-    steps.extend(setup::new_nodes(&context, &configs));
-    steps.extend(setup::pool_labels(&context));
-    steps.extend(node_steps::nodes(&context));
+    steps.extend(namespaces::step(&context)?);
+    steps.extend(config_maps::step(&context, &configs)?);
+    steps.extend(policy::step(&context, &configs));
+    steps.extend(new_nodes::steps(&context, &configs));
+    steps.extend(pool_labels::step(&context));
     steps.extend(quotas::open(&context));
-    steps.extend(requests::requests(&context));
+    steps.extend(steps::steps(&context, &journey, &requests));
     steps.extend(tenants::fences(&context));
+    steps.sort_by(|a, b| (a.number, &a.dir).cmp(&(b.number, &b.dir)));
     steps.extend(quotas::granted(&context)?);
     steps.extend(quotas::zero(&context)?);
     warnings.extend(readme::warnings(&context));
     for step in &mut steps {
-        step.files.push(readme::step_file(step));
+        step.files.push(readme::step_file(target, step));
         step.files.sort_by(|a, b| a.path.cmp(&b.path));
     }
-    let readme = readme::readme(&context, &steps, &warnings);
+    let readme = readme::readme(&context, &journey, &steps, &warnings);
     Ok(Rendering { readme, library: include_str!("render/lib.sh").to_owned(), steps, warnings })
 }
 
@@ -242,6 +280,13 @@ fn check(plan: &Plan) -> Result<(), RenderError> {
     for quota in &plan.quotas {
         NameRule::Label.check("quotas.namespace", &quota.namespace)?;
         NameRule::Qualified.check("quotas.resource", &quota.resource)?;
+    }
+    for r in &plan.restarting {
+        NameRule::Subdomain.check("restarting.node", &r.node)?;
+        NameRule::Label.check("restarting.namespace", &r.namespace)?;
+        NameRule::Subdomain.check("restarting.name", &r.name)?;
+        NameRule::Kind.check("restarting.kind", &r.kind)?;
+        NameRule::Subdomain.check("restarting.workload", &r.workload)?;
     }
     for change in &plan.changes {
         NameRule::Subdomain.check("changes.node", &change.node)?;

@@ -1,8 +1,12 @@
 //! Whole renderings, as a person gets them.
 #![expect(clippy::unwrap_used, reason = "clippy knows tests by their attribute, not their helpers")]
 
+#[path = "render/cluster.rs"]
+mod cluster;
 #[path = "render/fleet.rs"]
 mod fleet;
+#[path = "render/replay.rs"]
+mod replay;
 #[path = "render/scripts.rs"]
 mod scripts;
 #[path = "render/structure.rs"]
@@ -75,6 +79,41 @@ fn a_tenants_own_node() {
     ));
 }
 
+/// `kubectl diff` of a ConfigMap that was there shows lines that come, and no line that goes or changes.
+#[test]
+fn existing_entries_are_kept_and_nothing_but_ours_is_added() {
+    let files = render(&fleet::busy(), Target::GpuOperator, &existing()).unwrap().files();
+    for (file, given) in [("device-plugin", PLUGIN), ("mig-parted", MIG)] {
+        let text = |path: &str| {
+            let file = files.iter().find(|f| f.path == path).unwrap();
+            let mut trees = tesela_formats::tree::read_documents(path, file.text.as_bytes()).unwrap();
+            trees.remove(0).root
+        };
+        let given = tesela_formats::tree::read_documents(file, given.as_bytes()).unwrap().remove(0).root;
+        let now = text(&format!("10-configmaps/{file}.yaml"));
+        let before = text(&format!("10-configmaps/before/{file}.yaml"));
+        for root in [&now, &before] {
+            let metadata = root.get("metadata").unwrap().as_mapping().unwrap();
+            let keys: Vec<_> = metadata.entries.iter().map(|e| e.key.text.to_string()).collect();
+            assert_eq!(keys, ["name", "namespace"], "no label or annotation of theirs is touched");
+        }
+        let data = |root: &tesela_formats::tree::Node| -> Vec<(String, String)> {
+            let data = root.get("data").unwrap().as_mapping().unwrap();
+            let entry = |e: &tesela_formats::tree::Entry| {
+                (e.key.text.to_string(), e.value.as_scalar().unwrap().text.to_string())
+            };
+            data.entries.iter().map(entry).collect()
+        };
+        assert_eq!(data(&before), data(&given), "undo puts back what was given");
+        let now: std::collections::BTreeMap<_, _> = data(&now).into_iter().collect();
+        assert_ne!(now.len() + now.values().map(String::len).sum::<usize>(), 0);
+        for (key, was) in data(&given) {
+            let mut lines = now[&key].lines();
+            assert!(was.lines().all(|line| lines.any(|l| l == line)), "{key}: a line went or changed");
+        }
+    }
+}
+
 #[test]
 fn hostile_names_never_reach_a_file() {
     let refused = |edit: fn(&mut tesela_model::plan::Plan)| {
@@ -93,6 +132,8 @@ fn hostile_names_never_reach_a_file() {
         (refused(|p| p.quotas[0].resource = "requests.nvidia.com/gpu\": 1".into()), "quotas.resource"),
         (refused(|p| p.changes[0].disturbed_pods[0].name = "-rf".into()), "disturbed_pods.name"),
         (refused(|p| p.unmet[0].workload = "A".into()), "unmet.workload"),
+        (refused(|p| p.restarting[0].name = "a b".into()), "restarting.name"),
+        (refused(|p| p.restarting[0].node = "$(id)".into()), "restarting.node"),
     ] {
         assert!(message.contains(key), "{message}");
     }

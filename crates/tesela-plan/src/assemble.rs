@@ -92,6 +92,7 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
         headroom,
         nodes_today: today::nodes(input.fleet, input.demand),
         restarting,
+        operator_namespace: input.fleet.operator_namespace.clone(),
     }
 }
 

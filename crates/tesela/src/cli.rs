@@ -334,6 +334,9 @@ pub(crate) struct Render {
     /// ConfigMaps that exist, whose entries are kept (`kubectl get configmap … -o yaml`); may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) existing: Vec<PathBuf>,
+    /// Where the GPU Operator's pods run [default: as the plan's input showed, else gpu-operator]
+    #[arg(long, value_name = "NAMESPACE", help_heading = "Input")]
+    pub(crate) operator_namespace: Option<String>,
     /// Replace files in DIR that differ
     #[arg(long)]
     pub(crate) force: bool,

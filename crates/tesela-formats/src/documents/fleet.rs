@@ -57,6 +57,7 @@ pub fn merge_fleet(observed: Fleet, document: FleetDocument) -> Fleet {
         headroom_given: headroom_nodes.is_some() || observed.headroom_given,
         survive_node_loss: survive_node_loss.unwrap_or(observed.survive_node_loss),
         has_nodes: observed.has_nodes || written.has_nodes,
+        operator_namespace: observed.operator_namespace,
         namespaces: observed.namespaces,
         resources: observed.resources,
     };

@@ -14,6 +14,7 @@ use super::error::RenderError;
 pub struct Existing {
     mig: Option<ExistingMap>,
     plugin: Option<ExistingMap>,
+    operator_namespace: Option<String>,
 }
 
 /// One ConfigMap as it was read.
@@ -83,6 +84,17 @@ impl Existing {
         }
         *place = Some(map);
         Ok(())
+    }
+
+    /// Where the GPU Operator's pods run, where a person says so; goes before what the plan's input showed.
+    #[must_use]
+    pub fn in_operator_namespace(mut self, namespace: Option<String>) -> Self {
+        self.operator_namespace = namespace;
+        self
+    }
+
+    pub(super) fn operator_namespace(&self) -> Option<&str> {
+        self.operator_namespace.as_deref()
     }
 
     pub(super) fn mig(&self) -> Option<&ExistingMap> {

@@ -2,6 +2,7 @@
 #
 # DRY_RUN=1       print each changing command instead of running it
 # WAIT_SECONDS    how long to wait for a node or a roll-out (default 1800)
+# ALSO_RESTART    pods (namespace/name, blanks between) that a node step may restart although the plan lets them stay
 # EVICT_SECONDS   how long to try an eviction that a PodDisruptionBudget refuses (default 600)
 set -euo pipefail
 
@@ -71,25 +72,58 @@ leave_pool() {
   if [ -n "$before" ]; then change kubectl annotate node "$1" tesela.dev/pool-before-; fi
 }
 
+# value LIST KEY: what stands behind `KEY=` in a line of LIST; empty when no line has it.
+value() {
+  local line
+  while read -r line; do
+    case $line in "$2="*) printf '%s' "${line#"$2="}"; return ;; esac
+  done <<<"$1"
+}
+
+# gpu_units ITEMS...: the GPU resources of one pod as ` name=amount`: of its containers (`c:name=amount`) together,
+# or of its largest init container (`i:name=amount`).
+gpu_units() {
+  local item names='' name amount sum most
+  for item in "$@"; do
+    name=${item#?:}
+    name=${name%%=*}
+    case $name in
+      nvidia.com/gpu | nvidia.com/gpu.* | nvidia.com/mig-*) has "$names" "$name" || names="$names$name"$'\n' ;;
+    esac
+  done
+  while read -r name; do
+    if [ -z "$name" ]; then continue; fi
+    sum=0 most=0
+    for item in "$@"; do
+      amount=${item##*=}
+      case $item in
+        "c:$name=$amount") sum=$((sum + amount)) ;;
+        "i:$name=$amount") if [ "$amount" -gt "$most" ]; then most=$amount; fi ;;
+      esac
+    done
+    if [ "$most" -gt "$sum" ]; then sum=$most; fi
+    printf ' %s=%s' "$name" "$sum"
+  done <<<"$names"
+}
+
 # gpu_pods ARGS...: the pods that `kubectl get pods ARGS` finds, that have not ended and that request GPUs, one
-# per line: namespace, name, owner, resources.
+# per line: namespace, name, state (ending, unbound, its phase, `+` behind it when it is ready), owner, resources.
 gpu_pods() {
-  local template namespace name kind owner hash resources resource found
+  local template namespace name state kind owner hash resources found
   template='{{range .items}}{{.metadata.namespace}} {{.metadata.name}}'
+  template+=' {{if .metadata.deletionTimestamp}}ending{{else if not .spec.nodeName}}unbound{{else}}{{.status.phase}}{{range .status.conditions}}{{if eq .type "Ready"}}{{if eq .status "True"}}+{{end}}{{end}}{{end}}{{end}}'
   template+='{{$kind := "Pod"}}{{$owner := .metadata.name}}{{range .metadata.ownerReferences}}{{if .controller}}{{$kind = .kind}}{{$owner = .name}}{{end}}{{end}}'
   template+=' {{$kind}} {{$owner}}'
   template+='{{$hash := "-"}}{{with .metadata.labels}}{{with index . "pod-template-hash"}}{{$hash = .}}{{end}}{{end}} {{$hash}}'
-  template+='{{range .spec.initContainers}}{{with .resources}}{{with .limits}}{{range $name, $n := .}} {{$name}}{{end}}{{end}}{{end}}{{end}}'
-  template+='{{range .spec.containers}}{{with .resources}}{{with .limits}}{{range $name, $n := .}} {{$name}}{{end}}{{end}}{{end}}{{end}}'
+  template+='{{range .spec.initContainers}}{{$c := "i"}}{{with .restartPolicy}}{{$c = "c"}}{{end}}{{with .resources}}{{with .limits}}{{range $name, $n := .}} {{$c}}:{{$name}}={{$n}}{{end}}{{end}}{{end}}{{end}}'
+  template+='{{range .spec.containers}}{{with .resources}}{{with .limits}}{{range $name, $n := .}} c:{{$name}}={{$n}}{{end}}{{end}}{{end}}{{end}}'
   template+='{{"\n"}}{{end}}'
-  kubectl get pods "$@" -o "go-template=$template" | while read -r namespace name kind owner hash resources; do
-    found=''
-    for resource in $resources; do
-      case $resource in nvidia.com/gpu | nvidia.com/gpu.* | nvidia.com/mig-*) found="$found $resource" ;; esac
-    done
+  kubectl get pods "$@" -o "go-template=$template" | while read -r namespace name state kind owner hash resources; do
+    # shellcheck disable=SC2086 # each word is one resource
+    found=$(gpu_units $resources)
     if [ -z "$found" ]; then continue; fi
     if [ "$kind" = ReplicaSet ] && [ "$hash" != - ]; then owner=${owner%"-$hash"}; fi
-    printf '%s %s %s%s\n' "$namespace" "$name" "$owner" "$found"
+    printf '%s %s %s %s%s\n' "$namespace" "$name" "$state" "$owner" "$found"
   done
 }
 
@@ -101,23 +135,94 @@ pods_of_node() {
     done
 }
 
-# check_pods NODE PODS WORKLOADS KEEPS: stops when a GPU pod of the node is none that the plan names.
+# pods_of_owner NAMESPACE OWNER: gpu_pods of one workload.
+pods_of_owner() {
+  local namespace name state owner resources
+  gpu_pods -n "$1" --field-selector 'status.phase!=Succeeded,status.phase!=Failed' |
+    while read -r namespace name state owner resources; do
+      if [ "$owner" = "$2" ]; then printf '%s %s %s %s %s\n' "$namespace" "$name" "$state" "$owner" "$resources"; fi
+    done
+}
+
+# is_labelled NODE MIG PLUGIN: whether the node has its new labels already; empty MIG or PLUGIN = not asked.
+is_labelled() {
+  if [ -z "$2$3" ]; then return 1; fi
+  if [ -n "$2" ] && [ "$(label "$1" nvidia.com/mig.config)" != "$2" ]; then return 1; fi
+  if [ -n "$3" ] && [ "$(label "$1" nvidia.com/device-plugin.config)" != "$3" ]; then return 1; fi
+}
+
+# check_pods NODE PODS ALSO KEEPS MAY_HOLD: compares the GPU pods of the node with what the plan knows there, by
+# workload and count, and stops when they differ. PODS are evicted; of each workload in KEEPS (`namespace/name=n`)
+# n other pods may be there; ALSO are workloads that stay by the plan and that the executor may hit; MAY_HOLD are
+# units that may stay in use (see check_idle).
 check_pods() {
-  local live namespace name owner resources
+  local live namespace name state owner resources others='' owners='' line key count names known differs='' hit=''
   live=$(pods_of_node "$1")
-  while read -r namespace name owner resources; do
-    if [ -z "$namespace" ]; then continue; fi
-    if has "$2" "$namespace/$name" || has "$3" "$namespace/$owner" || has "$4" "$namespace/$owner"; then continue; fi
-    stop "node $1: pod $namespace/$name ($resources) is not in the plan for this step. It came later: plan again."
+  while read -r namespace name state owner resources; do
+    if [ -z "$namespace" ] || [ "$state" = ending ] || has "$2" "$namespace/$name"; then continue; fi
+    others="$others$namespace/$owner $namespace/$name"$'\n'
+    has "$owners" "$namespace/$owner" || owners="$owners$namespace/$owner"$'\n'
+    if has "$3" "$namespace/$owner" && ! also "$namespace/$name"; then hit="$hit $namespace/$name"; fi
   done <<<"$live"
+  while read -r key; do
+    if [ -z "$key" ]; then continue; fi
+    count=0 names=''
+    while read -r line; do
+      if [ "${line%% *}" = "$key" ]; then count=$((count + 1)) names="$names ${line#* }"; fi
+    done <<<"$others"
+    known=$(value "$4" "$key")
+    if [ "$count" -gt "${known:-0}" ]; then
+      differs="$differs  $key: $count pods that this step lets be, the plan knows ${known:-0}:$names"$'\n'
+    fi
+  done <<<"$owners"
+  if [ -n "$differs" ]; then
+    printf 'node %s:\n%s' "$1" "$differs" >&2
+    stop "node $1 holds other GPU pods than the plan knows there. Finish the steps before this one; if they are done, the cluster has changed since: plan again."
+  fi
+  if [ -n "$hit" ]; then
+    stop "node $1: this step restarts also:$hit, which the plan lets stay. See STEP.md. Run again with ALSO_RESTART='${hit# }' if they may restart."
+  fi
+  check_idle "$1" "$2" "$5"
+}
+
+# also POD: whether the caller has named the pod (namespace/name) in ALSO_RESTART.
+also() {
+  case " ${ALSO_RESTART:-} " in *" $1 "*) return 0 ;; *) return 1 ;; esac
+}
+
+# check_idle NODE PODS MAY_HOLD: stops when pods other than PODS hold more units of a resource than the GPUs offer
+# that this step leaves alone: then a GPU that must be idle is not. Names are those before sharing.
+check_idle() {
+  local live namespace name state owner resources item resource amount held='' who units
+  if [ -z "$3" ]; then return; fi
+  live=$(pods_of_node "$1")
+  while read -r item; do
+    resource=${item%%=*} units=0 who=''
+    while read -r namespace name state owner resources; do
+      if [ -z "$namespace" ] || has "$2" "$namespace/$name" || also "$namespace/$name"; then continue; fi
+      for held in $resources; do
+        amount=${held##*=} held=${held%%=*}
+        if [ "${held%.shared}" = "$resource" ]; then
+          units=$((units + amount)) who="$who $namespace/$name"
+          if [ "$state" = ending ]; then who="$who (ending)"; fi
+        fi
+      done
+    done <<<"$live"
+    if [ "$units" -gt "${item##*=}" ]; then
+      stop "node $1: $units of $resource stay in use and at most ${item##*=} may, because the others are on GPUs that this step needs idle:$who. If some are ending, wait; else plan again."
+    fi
+  done <<<"$3"
+}
+
+# cordoned NODE: `yes` when it takes no new pods.
+cordoned() {
+  kubectl get node "$1" -o 'go-template={{if .spec.unschedulable}}yes{{end}}'
 }
 
 # fence NODE: cordons it, unless somebody has; unfence undoes only our own cordon. A cordon and no taint,
 # because DaemonSets tolerate a cordon: the GPU stack's own pods must be able to come back.
 fence() {
-  local cordoned
-  cordoned=$(kubectl get node "$1" -o 'go-template={{if .spec.unschedulable}}yes{{end}}')
-  if [ "$cordoned" = yes ]; then
+  if [ "$(cordoned "$1")" = yes ]; then
     say "node $1 is cordoned already and stays so"
     return
   fi
@@ -152,23 +257,97 @@ evict() {
     stop "pod $1/$2 was evicted and is still there after $EVICT_SECONDS s"
 }
 
-# evict_from NODE PODS WORKLOADS: the named pods, and all pods of the named workloads, of this node.
+# evict_from NODE PODS: the named pods of this node, and those in ALSO_RESTART.
 evict_from() {
-  local live namespace name owner resources
+  local live namespace name state owner resources
   live=$(pods_of_node "$1")
-  while read -r namespace name owner resources; do
-    if [ -z "$namespace" ]; then continue; fi
-    if has "$2" "$namespace/$name" || has "$3" "$namespace/$owner"; then evict "$namespace" "$name" </dev/null; fi
+  while read -r namespace name state owner resources; do
+    if [ -z "$namespace" ] || [ "$state" = ending ]; then continue; fi
+    if has "$2" "$namespace/$name" || also "$namespace/$name"; then evict "$namespace" "$name" </dev/null; fi
   done <<<"$live"
+}
+
+# ready_pods NAMESPACE OWNER: how many GPU pods of a workload are ready.
+ready_pods() {
+  local namespace name state owner resources count=0
+  while read -r namespace name state owner resources; do
+    case $state in *+) count=$((count + 1)) ;; esac
+  done <<<"$(pods_of_owner "$1" "$2")"
+  printf '%s' "$count"
+}
+
+# wait_ready NAMESPACE OWNER COUNT: until so many pods of the workload are ready.
+wait_ready() {
+  local deadline=$((SECONDS + WAIT_SECONDS))
+  if [ "$DRY_RUN" = 1 ]; then return; fi
+  until [ "$(ready_pods "$1" "$2")" -ge "$3" ]; do
+    if [ "$SECONDS" -ge "$deadline" ]; then
+      stop "$1/$2 has fewer than $3 ready pods after $WAIT_SECONDS s; kubectl get pods -n $1 says why"
+    fi
+    sleep 5
+  done
+}
+
+# evict_one NAMESPACE POD OWNER HOW: evicts one pod; with HOW `wait` until its workload has as many ready pods as
+# before. A pod without an owner is not created again by anybody.
+evict_one() {
+  local before
+  before=$(ready_pods "$1" "$3")
+  evict "$1" "$2" </dev/null
+  if [ "$2" = "$3" ]; then
+    say "nobody creates pod $1/$2 again: do it now"
+  elif [ "$4" = wait ]; then
+    wait_ready "$1" "$3" "$before" </dev/null
+  fi
+}
+
+# move_pods NODE PODS HOW: evicts the named pods of a node, one by one.
+move_pods() {
+  local live namespace name state owner resources
+  live=$(pods_of_node "$1")
+  while read -r namespace name state owner resources; do
+    if [ -n "$namespace" ] && [ "$state" != ending ] && has "$2" "$namespace/$name"; then
+      evict_one "$namespace" "$name" "$owner" "$3"
+    fi
+  done <<<"$live"
+}
+
+# check_left NODE PODS: stops when one of the pods is still on the node.
+check_left() {
+  local live namespace name state owner resources
+  if [ "$DRY_RUN" = 1 ]; then return; fi
+  live=$(pods_of_node "$1")
+  while read -r namespace name state owner resources; do
+    if [ -n "$namespace" ] && has "$2" "$namespace/$name"; then
+      stop "node $1: pod $namespace/$name is still there; finish the step that moves it"
+    fi
+  done <<<"$live"
+}
+
+# check_empty NODE: stops when the node holds a GPU pod.
+check_empty() {
+  local live
+  if [ "$DRY_RUN" = 1 ]; then return; fi
+  live=$(pods_of_node "$1")
+  if [ -n "$live" ]; then stop "node $1 still holds GPU pods: $live"; fi
+}
+
+# check_fenced NODE, check_open NODE: whether it takes no new pods, or does.
+check_fenced() {
+  if [ "$(cordoned "$1")" != yes ]; then stop "node $1 is not cordoned"; fi
+}
+
+check_open() {
+  if [ "$(cordoned "$1")" = yes ]; then say "node $1 is cordoned, by somebody else than these steps"; fi
 }
 
 # evict_holders NODE RESOURCES: every pod of the node that requests one of the resources.
 evict_holders() {
-  local live namespace name owner resources resource
+  local live namespace name state owner resources resource
   live=$(pods_of_node "$1")
-  while read -r namespace name owner resources; do
+  while read -r namespace name state owner resources; do
     for resource in $resources; do
-      if has "$2" "$resource"; then
+      if has "$2" "${resource%%=*}"; then
         evict "$namespace" "$name" </dev/null
         break
       fi
@@ -253,19 +432,59 @@ owner_type() {
   fi
 }
 
-# change_request NAMESPACE TYPE NAME TEMPLATE: the template prints a JSON patch for the object as it is now.
+# change_request NAMESPACE TYPE NAME TEMPLATE FORMER PODS: the template prints a JSON patch for the object as it is
+# now. Then pods with a FORMER resource that could not come by themselves are helped on: see help_on.
 change_request() {
   local type patch
   type=$(owner_type "$2" "$3" "$1")
   patch=$(kubectl get "$type/$3" -n "$1" -o "go-template-file=$4")
   if [ "$patch" = '[]' ]; then
     say "$1 $type/$3: nothing to change"
-    return
+  else
+    change kubectl patch "$type/$3" -n "$1" --field-manager=tesela --type=json -p "$patch"
   fi
-  change kubectl patch "$type/$3" -n "$1" --field-manager=tesela --type=json -p "$patch"
+  help_on "$1" "$type" "$3" "$5" "$6"
 }
 
-# check_request NAMESPACE TYPE NAME TEMPLATE: whether nothing is left to change, and the new pods run.
+# help_on NAMESPACE TYPE NAME FORMER PODS: a StatefulSet waits for a pod of the former template that cannot start
+# (kubernetes/kubernetes#67250), so pods that wait for a node are deleted; a ReplicaSet without a Deployment
+# replaces no pod by itself, so the named PODS are evicted one by one.
+help_on() {
+  local live namespace name state owner resources resource former
+  case $2 in statefulsets.apps | replicasets.apps | replicationcontrollers) ;; *) return ;; esac
+  live=$(pods_of_owner "$1" "$3")
+  while read -r namespace name state owner resources; do
+    former=no
+    for resource in $resources; do
+      if has "$4" "${resource%%=*}"; then former=yes; fi
+    done
+    if [ "$former" = no ] || [ "$state" = ending ]; then continue; fi
+    case $2/$state in
+      */unbound)
+        # Looked at again: its controller may have renewed it meanwhile.
+        if waits_with "$namespace" "$3" "$name" "$4"; then
+          change kubectl delete pod "$name" -n "$namespace" --wait=false </dev/null
+        fi
+        ;;
+      statefulsets.apps/*) ;;
+      *) if has "$5" "$namespace/$name"; then evict_one "$namespace" "$name" "$owner" wait; fi ;;
+    esac
+  done <<<"$live"
+}
+
+# waits_with NAMESPACE OWNER POD FORMER: whether a pod has no node and requests a former resource.
+waits_with() {
+  local namespace name state owner resources resource
+  while read -r namespace name state owner resources; do
+    if [ "$name" != "$3" ] || [ "$state" != unbound ]; then continue; fi
+    for resource in $resources; do
+      if has "$4" "${resource%%=*}"; then return 0; fi
+    done
+  done <<<"$(pods_of_owner "$1" "$2")"
+  return 1
+}
+
+# check_request NAMESPACE TYPE NAME TEMPLATE FORMER: whether nothing is left to change, and the new pods run.
 check_request() {
   local type patch
   type=$(owner_type "$2" "$3" "$1")
@@ -279,6 +498,19 @@ check_request() {
       kubectl rollout status "$type/$3" -n "$1" --timeout="${WAIT_SECONDS}s"
       ;;
   esac
+  check_former "$1" "$3" "$5"
+}
+
+# check_former NAMESPACE NAME FORMER: stops when a pod of the workload still requests a former resource.
+check_former() {
+  local live namespace name state owner resources resource
+  live=$(pods_of_owner "$1" "$2")
+  while read -r namespace name state owner resources; do
+    if [ "$state" = ending ]; then continue; fi
+    for resource in $resources; do
+      if has "$3" "${resource%%=*}"; then stop "pod $namespace/$name still requests ${resource%%=*}"; fi
+    done
+  done <<<"$live"
 }
 
 # open_quota NAMESPACE QUOTA PATCH: takes keys out of a quota of ours, where it is there.
@@ -299,10 +531,11 @@ check_quota() {
 
 # check_closed NAMESPACE RESOURCES: stops when a pod still requests what is about to be closed.
 check_closed() {
-  local live namespace name owner resources resource
+  local live namespace name state owner resources resource
   live=$(gpu_pods -n "$1" --field-selector 'status.phase!=Succeeded,status.phase!=Failed')
-  while read -r namespace name owner resources; do
+  while read -r namespace name state owner resources; do
     for resource in $resources; do
+      resource=${resource%%=*}
       if has "$2" "$resource"; then
         stop "pod $namespace/$name requests $resource, which this step closes: it runs on, and could not come back. Change its request first."
       fi

@@ -12,6 +12,7 @@ use tesela_model::product::ProductTable;
 use super::config::{self, Offer};
 use super::error::RenderError;
 use super::existing::{Existing, plugin_entry};
+use super::today;
 use super::{BlastRadius, Target, WorkloadPods};
 
 /// What happens to one node.
@@ -25,14 +26,18 @@ pub(super) struct NodePlan<'a> {
     pub(super) changes: Vec<&'a Change>,
     /// What it offers afterwards.
     pub(super) offer: Offer,
+    /// Whether `offer` is known.
+    pub(super) known: bool,
     /// The label `nvidia.com/mig.config` it gets, and the entry behind it; `None` = stays.
     pub(super) mig: Option<(String, String)>,
     /// The label `nvidia.com/device-plugin.config` it gets, and the entry behind it; `None` = stays.
     pub(super) plugin: Option<(String, String)>,
-    /// Whom it hits.
-    pub(super) blast: BlastRadius,
-    /// Workloads that may have pods here while it changes, and keep them.
-    pub(super) keeps: BTreeSet<(&'a str, &'a str)>,
+    /// What the executor does beside the pods that the plan names.
+    pub(super) reach: Reach,
+    /// Pods that stay by the plan, and that the executor hits or may hit.
+    pub(super) also: Vec<&'a Assignment>,
+    /// Units that may be held while it changes, by resource before sharing; `None` = the plan does not say.
+    pub(super) may_hold: Option<BTreeMap<String, u64>>,
     /// What the reader must know.
     pub(super) notes: Vec<String>,
 }
@@ -46,10 +51,39 @@ impl NodePlan<'_> {
         }
     }
 
-    /// Pods that this step restarts.
-    pub(super) fn restarts(&self) -> u64 {
-        self.blast.pods_total
+    /// Whom the change hits, where these pods are evicted by name.
+    pub(super) fn blast(&self, pods: Vec<PodRef>) -> BlastRadius {
+        let mut workloads: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
+        for a in &self.also {
+            *workloads.entry((&a.namespace, &a.workload, &a.kind)).or_insert(0) += a.staying;
+        }
+        let workloads: Vec<_> = workloads
+            .into_iter()
+            .map(|((namespace, workload, kind), pods)| WorkloadPods {
+                namespace: namespace.to_owned(),
+                workload: workload.to_owned(),
+                kind: kind.to_owned(),
+                pods,
+            })
+            .collect();
+        let named = u64::try_from(pods.len()).unwrap_or(u64::MAX);
+        BlastRadius {
+            pods_total: workloads.iter().map(|w| w.pods).fold(named, u64::saturating_add),
+            pods,
+            workloads,
+            plugin_stops: self.reach.plugin_stops,
+            cleared_gpus: self.reach.cleared_gpus,
+            reset: self.reach.reset,
+        }
     }
+}
+
+/// What an executor does to a node beside evicting pods.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reach {
+    pub(super) plugin_stops: bool,
+    pub(super) cleared_gpus: usize,
+    pub(super) reset: bool,
 }
 
 /// All nodes that exist, in the order of the plan.
@@ -96,17 +130,19 @@ fn node_plan<'a>(
     }
     if changes.is_empty() {
         // What stays is not checked against the config formats: nobody writes a config for it.
-        let offer = config::offer(node, name, true).unwrap_or_else(|_| unknown_offer(node));
+        let offer = config::offer(node, name, shares_renamed(&here)).ok();
         return Ok(NodePlan {
             name,
             node,
             pools,
             changes,
-            offer,
+            known: offer.is_some(),
+            offer: offer.unwrap_or_else(|| unknown_offer(node)),
             mig: None,
             plugin: None,
-            blast: BlastRadius::default(),
-            keeps: BTreeSet::new(),
+            reach: Reach::default(),
+            also: Vec::new(),
+            may_hold: None,
             notes,
         });
     }
@@ -127,11 +163,11 @@ fn node_plan<'a>(
     } else {
         None
     };
-    let hit = hit_workloads(target, &changes, &here);
-    let blast = blast(target, node, &changes, &hit, plugin.is_some());
-    let keeps = keeps(plan, node, &changes, &here, &hit);
+    let also = hit_workloads(plan, target, node, &changes, &here);
+    let reach = reach(target, node, &changes, plugin.is_some());
+    let may_hold = today::may_hold(plan, target, node, &changes);
     notes.extend(starts_notes(target, node));
-    Ok(NodePlan { name, node, pools, changes, offer, mig, plugin, blast, keeps, notes })
+    Ok(NodePlan { name, node, pools, changes, offer, known: true, mig, plugin, reach, also, may_hold, notes })
 }
 
 fn unknown_offer(node: &PlannedNode) -> Offer {
@@ -160,59 +196,60 @@ fn shares_renamed(here: &[&Assignment]) -> bool {
     !here.iter().any(|a| a.replicas.is_some() && !a.resource.shared)
 }
 
-/// Workloads whose pods stay by the plan, and are hit all the same by the program that carries the change out.
+/// Workloads whose pods stay by the plan, and are hit or may be hit by the program that carries the change out.
 ///
-/// The native agent touches only what the plan says. NVIDIA's MIG Manager (mig-parted, apply): with a MIG mode
-/// change on any GPU it clears every MIG GPU of the node, and resets every GPU where the mode needs a reset;
-/// with a geometry change it clears each GPU whose counts differ.
-fn hit_workloads<'a>(target: Target, changes: &[&Change], here: &[&'a Assignment]) -> Vec<&'a Assignment> {
+/// The native agent touches only what the plan says, and refuses a GPU that is busy. NVIDIA's MIG Manager
+/// (mig-parted, apply) looks at no pod: with a MIG mode change on any GPU it clears every MIG GPU of the node, and
+/// resets every GPU where the mode needs a reset; with a geometry change it clears each GPU whose counts differ. A
+/// pod whose GPU is not known may sit on any GPU that is today what the pod holds.
+fn hit_workloads<'a>(
+    plan: &Plan,
+    target: Target,
+    node: &PlannedNode,
+    changes: &[&Change],
+    here: &[&'a Assignment],
+) -> Vec<&'a Assignment> {
     if target == Target::Native {
         return Vec::new();
     }
     let any = |kind| changes.iter().any(|c| c.change == kind);
-    let resets = any(ChangeKind::MigModeReset);
-    let mode = any(ChangeKind::MigMode);
-    let cleared: Vec<_> = changes.iter().filter(|c| c.change == ChangeKind::Geometry).collect();
-    let on_cleared = |a: &Assignment| match &a.gpu {
-        // A GPU that is not known may be any of them.
+    let (resets, mode) = (any(ChangeKind::MigModeReset), any(ChangeKind::MigMode));
+    let cleared: Vec<_> = changes.iter().filter(|c| c.change != ChangeKind::Sharing).collect();
+    let touched = touched_modes(plan, node, changes);
+    let may_sit_there = |a: &Assignment| match &a.gpu {
         Some(uuid) => cleared.iter().any(|c| c.gpu.as_ref().is_none_or(|g| g == uuid)),
-        None => !cleared.is_empty(),
+        None => !cleared.is_empty() && touched.contains(&a.mode),
     };
     here.iter()
         .copied()
         .filter(|a| a.staying > 0)
-        .filter(|a| resets || a.mode == Mode::Mig && (mode || on_cleared(a)))
+        .filter(|a| resets || a.mode == Mode::Mig && mode || may_sit_there(a))
         .collect()
 }
 
-fn blast(
-    target: Target,
-    node: &PlannedNode,
-    changes: &[&Change],
-    hit: &[&Assignment],
-    plugin_changes: bool,
-) -> BlastRadius {
-    let pods: BTreeSet<PodRef> = changes.iter().flat_map(|c| c.disturbed_pods.iter().cloned()).collect();
-    let mut workloads: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
-    for a in hit {
-        *workloads.entry((&a.namespace, &a.workload, &a.kind)).or_insert(0) += a.staying;
+/// How the GPUs that change are shared today.
+fn touched_modes(plan: &Plan, node: &PlannedNode, changes: &[&Change]) -> BTreeSet<Mode> {
+    let today = plan.nodes_today.iter().find(|n| Some(&n.name) == node.name.as_ref());
+    let mut modes = BTreeSet::new();
+    for (index, gpu) in node.gpus.iter().enumerate() {
+        let now = today.and_then(|t| t.gpus.get(index));
+        let differs = now.map_or(gpu.mode_today != Some(gpu.mode) || gpu.mode == Mode::Mig, |now| {
+            today::differs(now, gpu)
+        });
+        let named = changes.iter().any(|c| c.gpu.is_some() && c.gpu == gpu.uuid);
+        if differs || named {
+            modes.extend(gpu.mode_today);
+        }
     }
-    let workloads: Vec<_> = workloads
-        .into_iter()
-        .map(|((namespace, workload, kind), pods)| WorkloadPods {
-            namespace: namespace.to_owned(),
-            workload: workload.to_owned(),
-            kind: kind.to_owned(),
-            pods,
-        })
-        .collect();
-    let named = u64::try_from(pods.len()).unwrap_or(u64::MAX);
-    let pods_total = workloads.iter().map(|w| w.pods).fold(named, u64::saturating_add);
+    modes
+}
+
+fn reach(target: Target, node: &PlannedNode, changes: &[&Change], plugin_changes: bool) -> Reach {
     let plugin_stops = target == Target::GpuOperator && (needs_mig_label(changes) || plugin_changes);
-    let every = changes.iter().any(|c| c.change == ChangeKind::MigModeReset);
+    let reset = changes.iter().any(|c| c.change == ChangeKind::MigModeReset);
     let cleared_gpus = match target {
         Target::Native => changes.len(),
-        Target::GpuOperator if every => node.gpus.len(),
+        Target::GpuOperator if reset => node.gpus.len(),
         Target::GpuOperator if changes.iter().any(|c| c.change == ChangeKind::MigMode) => {
             let mig =
                 |g: &&tesela_model::plan::PlannedGpu| g.mode == Mode::Mig || g.mode_today == Some(Mode::Mig);
@@ -220,35 +257,7 @@ fn blast(
         }
         Target::GpuOperator => changes.len(),
     };
-    BlastRadius {
-        pods: pods.into_iter().collect(),
-        workloads,
-        pods_total,
-        plugin_stops,
-        cleared_gpus,
-        reset: every,
-    }
-}
-
-/// Workloads whose pods may be on the node while it changes. Where every GPU changes, only those that stay may;
-/// else a pod of any workload that the plan knows may sit on a GPU that stays.
-fn keeps<'a>(
-    plan: &'a Plan,
-    node: &PlannedNode,
-    changes: &[&Change],
-    here: &[&'a Assignment],
-    hit: &[&'a Assignment],
-) -> BTreeSet<(&'a str, &'a str)> {
-    let mut keeps: BTreeSet<(&str, &str)> =
-        here.iter().filter(|a| a.staying > 0).map(|a| (a.namespace.as_str(), a.workload.as_str())).collect();
-    if changes.len() < node.gpus.len() {
-        keeps.extend(plan.assignments.iter().map(|a| (a.namespace.as_str(), a.workload.as_str())));
-        keeps.extend(plan.unmet.iter().map(|u| (u.namespace.as_str(), u.workload.as_str())));
-    }
-    for a in hit {
-        keeps.remove(&(a.namespace.as_str(), a.workload.as_str()));
-    }
-    keeps
+    Reach { plugin_stops, cleared_gpus, reset }
 }
 
 /// mig-parted knows counts and no starts: the driver picks them. Says where that can differ from the plan.
@@ -269,18 +278,6 @@ fn starts_notes(target: Target, node: &PlannedNode) -> Option<String> {
             open.join(", ")
         )
     })
-}
-
-/// The order of the steps: fewest restarts first, then fewest GPUs changed, then the name.
-pub(super) fn by_blast(nodes: &mut [&NodePlan<'_>]) {
-    nodes.sort_by(|a, b| {
-        (a.restarts(), a.blast.cleared_gpus, a.changes.len(), a.name).cmp(&(
-            b.restarts(),
-            b.blast.cleared_gpus,
-            b.changes.len(),
-            b.name,
-        ))
-    });
 }
 
 /// How MIG devices are named, in words.

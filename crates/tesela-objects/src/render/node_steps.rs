@@ -1,62 +1,121 @@
-//! One step per node that changes: the canary first, then the others by pool.
+//! One step per node that changes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use tesela_model::demand::PodRef;
 use tesela_model::fleet::Mode;
 use tesela_model::plan::{ChangeKind, PlannedGpu};
 
 use super::config;
+use super::journey::{self, Journey};
+use super::moves::pods_word;
 use super::name::plain;
-use super::node::{NodePlan, by_blast, strategy_word};
+use super::node::{NodePlan, strategy_word};
 use super::script::{Script, amounts};
-use super::{BlastRadius, Context, File, Step, Target};
+use super::waves::{At, NodeChange};
+use super::{BlastRadius, Context, File, Step, Target, steps};
 
-/// All steps that change nodes.
-pub(super) fn nodes(context: &Context<'_>) -> Vec<Step> {
-    let mut changed: Vec<_> = context.nodes.iter().filter(|n| !n.changes.is_empty()).collect();
-    by_blast(&mut changed);
-    let Some((canary, rest)) = changed.split_first() else { return Vec::new() };
-    let mut steps = vec![step(context, canary, 20, format!("20-canary-{}", short(canary.name)), true)];
-    let pools: BTreeSet<_> = rest.iter().map(|n| first_pool(n)).collect();
-    for (pool_index, pool) in pools.into_iter().enumerate() {
-        let members = rest.iter().filter(|n| first_pool(n) == pool);
-        for (index, node) in members.enumerate() {
-            let dir = format!("30-{:02}-{pool}/{:04}-{}", pool_index + 1, index + 1, short(node.name));
-            steps.push(step(context, node, 30, dir, false));
-        }
-    }
-    steps
-}
-
-fn first_pool<'a>(node: &NodePlan<'a>) -> &'a str {
-    node.pools.first().map_or("no-pool", |p| p.name.as_str())
-}
-
-/// A folder's name from a node's; a node's name may be 253 long, a file's 255.
-fn short(node: &str) -> String {
-    super::name::file_stem(node)
-}
-
-fn step(context: &Context<'_>, node: &NodePlan<'_>, number: u32, dir: String, canary: bool) -> Step {
+/// The step that changes a node; `None` where the plan knows no such node.
+pub(super) fn step(
+    context: &Context<'_>,
+    journey: &Journey<'_>,
+    change: &NodeChange,
+    number: u32,
+    canary: bool,
+) -> Option<Step> {
+    let node = context.nodes.get(change.node)?;
+    let at = At::Node(change.node);
+    let dir = journey.dir(at).to_owned();
     let depth = dir.matches('/').count() + 1;
-    let title = format!("{}: {}", node.name, becomes(node));
+    let mut pods = journey.names(&change.evicts);
+    pods.extend(journey::strangers(node, &journey::leaving(context.plan)));
+    pods.sort();
+    let blast = node.blast(pods.clone());
     let mut notes = node.notes.clone();
     if canary {
         notes.push(
-            "This is the canary: of the nodes that change it has the fewest pods to restart. Go on only when \
+            "This is the canary: of the nodes that change, its change restarts the fewest pods. Go on only when \
              ./verify.sh says so and the work on it is well."
                 .to_owned(),
         );
     }
+    notes.extend(steps::cycle(journey, at, &change.waits));
+    notes.extend(steps::not_created_again(context, &change.evicts));
     notes.push(what_stops(context.target, node));
+    notes.extend(not_named(context, node));
+    notes.extend(unknown_seats(context, node));
     notes.push(undo_note(context.target, node));
+    let part = Part { context, node, depth, pods: &pods, keeps: keeps(journey, change) };
     let files = vec![
-        change_script(context, node, depth).file(&dir, "change.sh"),
-        verify_script(context, node, depth).file(&dir, "verify.sh"),
-        undo_script(context, node, depth).file(&dir, "undo.sh"),
-        details(node, &dir),
+        part.change().file(&dir, "change.sh"),
+        part.verify().file(&dir, "verify.sh"),
+        part.undo().file(&dir, "undo.sh"),
+        details(node, &blast, &dir),
     ];
-    Step { number, dir, title, hits: hits(&node.blast), blast: Some(node.blast.clone()), notes, files }
+    Some(Step {
+        number,
+        title: format!("{}: {}", node.name, becomes(node)),
+        hits: hits(&blast),
+        blast: Some(blast),
+        restarts: pods,
+        notes,
+        files,
+        ..Step::at(&dir)
+    })
+}
+
+/// `namespace/workload` and pods that may be on the node and are let be.
+fn keeps(journey: &Journey<'_>, change: &NodeChange) -> BTreeMap<String, u64> {
+    let mut keeps = BTreeMap::new();
+    for (work, pods) in &change.keeps {
+        *keeps.entry(journey.work_name(*work)).or_insert(0) += pods;
+    }
+    keeps
+}
+
+/// Pods that the executor hits and that the plan does not restart.
+fn not_named(context: &Context<'_>, node: &NodePlan<'_>) -> Option<String> {
+    let names: Vec<String> = node.also.iter().map(|a| format!("{}/{}", a.namespace, a.workload)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "The plan lets pods of {} stay, and the executor ({}) hits them or may hit them. change.sh names them and \
+             stops; run it again with ALSO_RESTART='NAMESPACE/POD …' when their owners agree, or plan again.",
+            names.join(", "),
+            context.target
+        )
+    })
+}
+
+/// How a person can tell that a GPU is idle, where only some GPUs change and nobody says who holds which.
+fn unknown_seats(context: &Context<'_>, node: &NodePlan<'_>) -> Option<String> {
+    let switches = node.changes.iter().any(|c| c.change != ChangeKind::Sharing);
+    let here = |a: &&tesela_model::plan::Assignment| a.node.as_deref() == Some(node.name) && a.staying > 0;
+    let guessed = context.plan.assignments.iter().filter(here).any(|a| a.gpu.is_none());
+    if !switches || !guessed {
+        return None;
+    }
+    let differs = |(_, g): &(usize, &PlannedGpu)| g.mode_today != Some(g.mode) || g.mode == Mode::Mig;
+    let indexes: Vec<String> =
+        node.node.gpus.iter().enumerate().filter(differs).map(|(i, _)| i.to_string()).collect();
+    let smi = format!(
+        "nvidia-smi -i {} --query-compute-apps=gpu_uuid,pid,process_name --format=csv,noheader",
+        indexes.join(",")
+    );
+    let mut text = format!(
+        "kubectl does not tell which GPU a pod holds. Before you go on, see that GPU {} of this node is idle: `{smi}` \
+         on the node itself prints nothing then (in an ordinary container it prints nothing either, because it \
+         does not see the processes of others).",
+        indexes.join(", ")
+    );
+    if context.target == Target::GpuOperator {
+        let namespace = context.stack_namespace();
+        text.push_str(&format!(
+            " Where the operator brings the driver: `kubectl -n {namespace} exec $(kubectl -n {namespace} get pods -l \
+             app=nvidia-driver-daemonset --field-selector spec.nodeName={} -o name) -- {smi}`.",
+            node.name
+        ));
+    }
+    Some(text)
 }
 
 /// What the node becomes, in a few words.
@@ -74,17 +133,23 @@ fn becomes(node: &NodePlan<'_>) -> String {
 }
 
 /// Whom a change hits, in one sentence.
-pub(super) fn hits(blast: &BlastRadius) -> String {
-    let pods = match blast.pods_total {
+fn hits(blast: &BlastRadius) -> String {
+    let mut text = match blast.pods.len() {
         0 => "No pod restarts".to_owned(),
         1 => "1 pod restarts".to_owned(),
-        n => format!("{n} pods restart"),
+        n => format!("{} restart", pods_word(n)),
     };
-    if blast.plugin_stops {
-        format!("{pods}; the node's device plugin stops meanwhile, so new GPU pods wait")
-    } else {
-        pods
+    let also = blast.pods_total.saturating_sub(blast.pods.len() as u64);
+    if also > 0 {
+        text.push_str(&format!(
+            "; {} that the plan lets stay only when you name them",
+            pods_word(usize::try_from(also).unwrap_or(usize::MAX))
+        ));
     }
+    if blast.plugin_stops {
+        text.push_str("; the node's device plugin stops meanwhile, so new GPU pods wait");
+    }
+    text
 }
 
 /// What the executor does beyond the plan's wish.
@@ -171,50 +236,105 @@ fn today(value: Option<&String>) -> &str {
     value.map_or("", String::as_str)
 }
 
-fn node_script(context: &Context<'_>, node: &NodePlan<'_>, depth: usize, what: &str) -> Script {
-    let mut script = Script::new(depth, context.stack_namespace(), &format!("{what} node {}", node.name));
-    script
-        .set("NODE", node.name)
-        .set("EXPECTED", &amounts(&node.offer.allocatable, false))
-        .set("MIG_TODAY", today(node.node.mig_config_today.as_ref()))
-        .set("MIG", node.mig.as_ref().map_or("", |(label, _)| label))
-        .set("PLUGIN_TODAY", today(node.node.plugin_config_today.as_ref()))
-        .set("PLUGIN", node.plugin.as_ref().map_or("", |(label, _)| label))
-        .set("POOL", node.pool_label().unwrap_or_default());
-    script
-}
-
 const PLUGIN_UP: &str = "set_label \"$NODE\" nvidia.com/device-plugin.config \"$PLUGIN\"";
 const MIG_UP: &str = "set_label \"$NODE\" nvidia.com/mig.config \"$MIG\"";
 
-fn change_script(context: &Context<'_>, node: &NodePlan<'_>, depth: usize) -> Script {
-    let mut script = node_script(context, node, depth, "Changes");
-    script.list("PODS", node.blast.pods.iter().map(|p| format!("{}/{}", p.namespace, p.name)));
-    script.list("WORKLOADS", node.blast.workloads.iter().map(|w| format!("{}/{}", w.namespace, w.workload)));
-    script.list("KEEPS", node.keeps.iter().map(|(namespace, workload)| format!("{namespace}/{workload}")));
-    if node.mig.is_some() {
-        script.run("expect_label \"$NODE\" nvidia.com/mig.config \"$MIG_TODAY\" \"$MIG\"");
+/// What the scripts of one node need.
+struct Part<'a> {
+    context: &'a Context<'a>,
+    node: &'a NodePlan<'a>,
+    depth: usize,
+    /// Pods that are evicted.
+    pods: &'a [PodRef],
+    /// Pods that may be there and are let be.
+    keeps: BTreeMap<String, u64>,
+}
+
+impl Part<'_> {
+    fn script(&self, what: &str) -> Script {
+        let node = self.node;
+        let what = format!("{what} node {}", node.name);
+        let mut script = Script::new(self.depth, self.context.stack_namespace(), &what);
+        script
+            .set("NODE", node.name)
+            .set("EXPECTED", &amounts(&node.offer.allocatable, false))
+            .set("MIG_TODAY", today(node.node.mig_config_today.as_ref()))
+            .set("MIG", node.mig.as_ref().map_or("", |(label, _)| label))
+            .set("PLUGIN_TODAY", today(node.node.plugin_config_today.as_ref()))
+            .set("PLUGIN", node.plugin.as_ref().map_or("", |(label, _)| label))
+            .set("POOL", node.pool_label().unwrap_or_default());
+        script
     }
-    if node.plugin.is_some() {
-        script.run("expect_label \"$NODE\" nvidia.com/device-plugin.config \"$PLUGIN_TODAY\" \"$PLUGIN\"");
+
+    fn change(&self) -> Script {
+        let node = self.node;
+        let mut script = self.script("Changes");
+        script.list("PODS", self.pods.iter().map(|p| format!("{}/{}", p.namespace, p.name)));
+        script.list("ALSO", node.also.iter().map(|a| format!("{}/{}", a.namespace, a.workload)));
+        script.list("KEEPS", self.keeps.iter().map(|(name, pods)| format!("{name}={pods}")));
+        let may_hold = node.may_hold.iter().flatten();
+        script.list("MAY_HOLD", may_hold.map(|(resource, units)| format!("{resource}={units}")));
+        if node.mig.is_some() {
+            script.run("expect_label \"$NODE\" nvidia.com/mig.config \"$MIG_TODAY\" \"$MIG\"");
+        }
+        if node.plugin.is_some() {
+            script
+                .run("expect_label \"$NODE\" nvidia.com/device-plugin.config \"$PLUGIN_TODAY\" \"$PLUGIN\"");
+        }
+        // What the plan saw is compared with what is there until the node has its new labels; a second run only
+        // finishes.
+        script.run(
+            "if ! is_labelled \"$NODE\" \"$MIG\" \"$PLUGIN\"; then\n  \
+               check_pods \"$NODE\" \"$PODS\" \"$ALSO\" \"$KEEPS\" \"$MAY_HOLD\"\n  \
+               fence \"$NODE\"\n  \
+               evict_from \"$NODE\" \"$PODS\"\n  \
+               check_idle \"$NODE\" \"$PODS\" \"$MAY_HOLD\"\n\
+             fi",
+        );
+        if node.pool_label().is_some() {
+            script.run("join_pool \"$NODE\" \"$POOL\"");
+        }
+        match (&node.mig, &node.plugin) {
+            (Some(_), Some(_)) if plugin_first(node) => script.run(PLUGIN_UP).run(MIG_UP),
+            (Some(_), Some(_)) => script.run(MIG_UP).run("wait_mig \"$NODE\" \"$MIG\"").run(PLUGIN_UP),
+            (Some(_), None) => script.run(MIG_UP),
+            (None, Some(_)) => script.run(PLUGIN_UP),
+            (None, None) => &mut script,
+        };
+        script.run("wait_node \"$NODE\" \"$EXPECTED\" \"$MIG\" \"$PLUGIN\"\nunfence \"$NODE\"");
+        script
     }
-    script.run(
-        "check_pods \"$NODE\" \"$PODS\" \"$WORKLOADS\" \"$KEEPS\"\n\
-         fence \"$NODE\"\n\
-         evict_from \"$NODE\" \"$PODS\" \"$WORKLOADS\"",
-    );
-    if node.pool_label().is_some() {
-        script.run("join_pool \"$NODE\" \"$POOL\"");
+
+    fn verify(&self) -> Script {
+        let mut script = self.script("Checks");
+        script
+            .run("check_node \"$NODE\" \"$EXPECTED\" \"$MIG\" \"$PLUGIN\"\nsay \"node $NODE is as planned\"");
+        script
     }
-    match (&node.mig, &node.plugin) {
-        (Some(_), Some(_)) if plugin_first(node) => script.run(PLUGIN_UP).run(MIG_UP),
-        (Some(_), Some(_)) => script.run(MIG_UP).run("wait_mig \"$NODE\" \"$MIG\"").run(PLUGIN_UP),
-        (Some(_), None) => script.run(MIG_UP),
-        (None, Some(_)) => script.run(PLUGIN_UP),
-        (None, None) => &mut script,
-    };
-    script.run("wait_node \"$NODE\" \"$EXPECTED\" \"$MIG\" \"$PLUGIN\"\nunfence \"$NODE\"");
-    script
+
+    fn undo(&self) -> Script {
+        let node = self.node;
+        let mut script = self.script("Takes back the change of");
+        script.list("HOLDS", holds(self.context.target, node));
+        script.run("fence \"$NODE\"\nevict_holders \"$NODE\" \"$HOLDS\"");
+        let plugin = "set_label \"$NODE\" nvidia.com/device-plugin.config \"$PLUGIN_TODAY\"";
+        let mig = "set_label \"$NODE\" nvidia.com/mig.config \"$MIG_TODAY\"";
+        match (&node.mig, &node.plugin) {
+            (Some(_), Some(_)) if plugin_first(node) => script.run(mig).run(plugin),
+            (Some(_), Some(_)) => script.run(plugin).run(mig),
+            (Some(_), None) => script.run(mig),
+            (None, Some(_)) => script.run(plugin),
+            (None, None) => &mut script,
+        };
+        if node.pool_label().is_some() {
+            script.run("leave_pool \"$NODE\"");
+        }
+        script.run(
+            "say \"node $NODE has today's labels again; look at it before you run: kubectl uncordon $NODE\"\n\
+             if [ \"$(annotation \"$NODE\" tesela.dev/cordoned)\" = yes ]; then change kubectl annotate node \"$NODE\" tesela.dev/cordoned-; fi",
+        );
+        script
+    }
 }
 
 /// The plugin must be able to start before and after: with strategy `mixed` it takes any geometry, so it goes
@@ -223,37 +343,8 @@ fn plugin_first(node: &NodePlan<'_>) -> bool {
     strategy_word(node.offer.sharing.strategy) == "mixed"
 }
 
-fn verify_script(context: &Context<'_>, node: &NodePlan<'_>, depth: usize) -> Script {
-    let mut script = node_script(context, node, depth, "Checks");
-    script.run("check_node \"$NODE\" \"$EXPECTED\" \"$MIG\" \"$PLUGIN\"\nsay \"node $NODE is as planned\"");
-    script
-}
-
-fn undo_script(context: &Context<'_>, node: &NodePlan<'_>, depth: usize) -> Script {
-    let mut script = node_script(context, node, depth, "Takes back the change of");
-    script.list("HOLDS", holds(context.target, node));
-    script.run("fence \"$NODE\"\nevict_holders \"$NODE\" \"$HOLDS\"");
-    let plugin = "set_label \"$NODE\" nvidia.com/device-plugin.config \"$PLUGIN_TODAY\"";
-    let mig = "set_label \"$NODE\" nvidia.com/mig.config \"$MIG_TODAY\"";
-    match (&node.mig, &node.plugin) {
-        (Some(_), Some(_)) if plugin_first(node) => script.run(mig).run(plugin),
-        (Some(_), Some(_)) => script.run(plugin).run(mig),
-        (Some(_), None) => script.run(mig),
-        (None, Some(_)) => script.run(plugin),
-        (None, None) => &mut script,
-    };
-    if node.pool_label().is_some() {
-        script.run("leave_pool \"$NODE\"");
-    }
-    script.run(
-        "say \"node $NODE has today's labels again; look at it before you run: kubectl uncordon $NODE\"\n\
-         if [ \"$(annotation \"$NODE\" tesela.dev/cordoned)\" = yes ]; then change kubectl annotate node \"$NODE\" tesela.dev/cordoned-; fi",
-    );
-    script
-}
-
 /// The GPUs of the node, one per line, for people.
-fn details(node: &NodePlan<'_>, dir: &str) -> File {
+fn details(node: &NodePlan<'_>, blast: &BlastRadius, dir: &str) -> File {
     let mut text =
         format!("# {}\n\n| GPU | UUID | product | becomes |\n| --- | --- | --- | --- |\n", node.name);
     for (index, gpu) in node.node.gpus.iter().enumerate() {
@@ -274,7 +365,6 @@ fn details(node: &NodePlan<'_>, dir: &str) -> File {
             gpu.mode,
         ));
     }
-    let blast = &node.blast;
     if blast.pods.is_empty() && blast.workloads.is_empty() {
         text.push_str("\nNo pod is evicted.\n");
     } else {
@@ -284,7 +374,8 @@ fn details(node: &NodePlan<'_>, dir: &str) -> File {
         }
         for w in &blast.workloads {
             text.push_str(&format!(
-                "- the pods of {} {}/{} on this node ({} by the plan): they stay by the plan, and the executor hits them\n",
+                "- only when ALSO_RESTART names them: the pods of {} {}/{} on this node ({} by the plan); they stay by the \
+                 plan, and the executor hits them or may hit them\n",
                 w.kind, w.namespace, w.workload, w.pods
             ));
         }

@@ -1,4 +1,4 @@
-//! Steps 35, 80 and 90: quotas as a closed set. Granted amounts come after the requests, zeros last.
+//! Steps 17, 80 and 90: quotas as a closed set. Granted amounts come after the requests, zeros last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,13 +31,13 @@ fn part<'a>(quotas: &'a [Quota], zero: bool) -> Result<ByNamespace<'a>, RenderEr
     Ok(out)
 }
 
-/// Step 35: what the plan grants must not be closed by a quota of an earlier plan while requests change.
+/// Step 17: what the plan grants must not be closed by a quota of an earlier plan while requests change.
 pub(super) fn open(context: &Context<'_>) -> Option<Step> {
     let granted = part(&context.plan.quotas, false).ok()?;
     if granted.is_empty() {
         return None;
     }
-    let dir = "35-quotas-open";
+    let dir = "17-quotas-open";
     let mut change =
         Script::new(1, context.stack_namespace(), "Opens what an earlier plan closed and this one grants");
     for (namespace, hard) in &granted {
@@ -52,17 +52,16 @@ pub(super) fn open(context: &Context<'_>) -> Option<Step> {
     let mut undo = Script::new(1, context.stack_namespace(), "Takes nothing back");
     undo.call("say", ["apply steps 80 and 90 of the former plan's folder"]);
     Some(Step {
-        number: 35,
-        dir: dir.to_owned(),
+        number: 17,
         title: "Open what an earlier plan closed".to_owned(),
         hits: "No pod restarts".to_owned(),
-        blast: None,
         notes: vec![
             "Takes keys out of the ResourceQuotas tesela-gpu and tesela-gpu-closed, where they are there; the first \
              time it does nothing. Until step 80 those namespaces have no limit of ours on what they are granted."
                 .to_owned(),
         ],
         files: vec![change.file(dir, "change.sh"), verify.file(dir, "verify.sh"), undo.file(dir, "undo.sh")],
+        ..Step::at(dir)
     })
 }
 
@@ -117,11 +116,10 @@ fn quota_step(
     files.extend([change.file(dir, "change.sh"), verify.file(dir, "verify.sh"), undo.file(dir, "undo.sh")]);
     Ok(Some(Step {
         number,
-        dir: dir.to_owned(),
         title: title.to_owned(),
         hits: "No pod restarts".to_owned(),
-        blast: None,
         notes: vec![note.to_owned()],
         files,
+        ..Step::at(dir)
     }))
 }

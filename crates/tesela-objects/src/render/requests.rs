@@ -1,13 +1,15 @@
-//! Steps 40: the requests of workloads, namespace by namespace.
+//! The requests of workloads, namespace by namespace in each stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tesela_model::plan::{Assignment, PlannedPool};
 use tesela_model::resource::GpuResource;
 
+use super::journey::Journey;
 use super::name::file_stem;
 use super::script::Script;
 use super::template::Edit;
+use super::waves::{At, Roll, Stage};
 use super::{Context, File, Step};
 
 /// What must happen to the requests of one workload.
@@ -21,14 +23,39 @@ pub(super) struct Request<'a> {
     to: BTreeSet<&'a GpuResource>,
     /// Devices per pod.
     devices: BTreeSet<u32>,
-    /// Pods.
-    pods: u64,
+    /// Pods that run today.
+    today: usize,
+    /// Who creates the pods of a ReplicaSet.
+    owner: Owner,
+    /// Whether some of it goes to hardware that is not there yet.
+    new_nodes: bool,
     /// The pool they must select, where the resource alone does not tell.
     pool: Option<&'a str>,
     /// The tenant whose taint they must tolerate.
     tenant: Option<&'a str>,
     /// The pools are several, so no selector can be set.
     open: bool,
+}
+
+/// Who creates the pods of a ReplicaSet, going by the names of its pods: `NAME-HASH-SUFFIX` below a Deployment,
+/// `NAME-SUFFIX` below a ReplicaSet of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Deployment,
+    ReplicaSet,
+    /// No pod of it runs.
+    Unknown,
+}
+
+fn owner(context: &Context<'_>, namespace: &str, kind: &str, name: &str) -> Owner {
+    let mut pods = context.plan.restarting.iter();
+    let pod = pods.find(|r| r.namespace == namespace && r.kind == kind && r.workload == name);
+    let suffix = pod.and_then(|p| p.name.strip_prefix(name)?.strip_prefix('-'));
+    match suffix {
+        Some(suffix) if suffix.contains('-') => Owner::Deployment,
+        Some(_) => Owner::ReplicaSet,
+        None => Owner::Unknown,
+    }
 }
 
 /// The pools that an assignment may be in.
@@ -51,7 +78,6 @@ pub(super) fn all<'a>(context: &Context<'a>) -> Vec<Request<'a>> {
     let ambiguous = ambiguous(context);
     let mut out = Vec::new();
     for ((namespace, kind, name), group) in groups {
-        let changed = |a: &&Assignment| a.request_today.as_ref().filter(|r| **r != a.resource).cloned();
         let from: BTreeSet<_> =
             group.iter().filter_map(|a| a.request_today.as_ref().filter(|r| **r != a.resource)).collect();
         let to: BTreeSet<_> = group.iter().map(|a| &a.resource).collect();
@@ -77,7 +103,14 @@ pub(super) fn all<'a>(context: &Context<'a>) -> Vec<Request<'a>> {
             namespace,
             kind,
             name,
-            pods: group.iter().filter(|a| fenced || changed(a).is_some()).map(|a| a.count).sum(),
+            today: context
+                .plan
+                .restarting
+                .iter()
+                .filter(|r| (&*r.namespace, &*r.kind, &*r.workload) == (namespace, kind, name))
+                .count(),
+            owner: owner(context, namespace, kind, name),
+            new_nodes: group.iter().any(|a| a.node.is_none()),
             from,
             to,
             devices: group.iter().map(|a| a.gpus).collect(),
@@ -130,6 +163,15 @@ impl Request<'_> {
         Some((kind, edit))
     }
 
+    /// What people call it: a ReplicaSet that a Deployment owns by its Deployment.
+    fn subject(&self) -> String {
+        let kind = match (self.kind, self.owner) {
+            ("ReplicaSet", Owner::Deployment) => "Deployment",
+            (kind, _) => kind,
+        };
+        format!("{kind} {}/{}", self.namespace, self.name)
+    }
+
     fn words(&self) -> String {
         let list = |set: &BTreeSet<&GpuResource>| {
             set.iter().map(|r| format!("`{r}`")).collect::<Vec<_>>().join(" and ")
@@ -169,96 +211,175 @@ impl Request<'_> {
                 }
             }
         };
-        format!("# {} {}/{}\n\n{}.\n\n{why}\n", self.kind, self.namespace, self.name, self.words())
+        format!("# {}\n\n{}.\n\n{why}\n", self.subject(), self.words())
     }
 }
 
-/// The steps: one per namespace.
-pub(super) fn requests(context: &Context<'_>) -> Vec<Step> {
-    let requests = all(context);
-    requests
-        .chunk_by(|a, b| a.namespace == b.namespace)
-        .filter_map(|group| group.first().map(|first| step(context, first.namespace, group)))
-        .collect()
+/// The steps of a stage: one per namespace, its workloads in the order of the stage.
+pub(super) fn steps(
+    context: &Context<'_>,
+    journey: &Journey<'_>,
+    stage: &Stage,
+    all: &[Request<'_>],
+) -> Vec<Step> {
+    let by_key: BTreeMap<_, _> = all.iter().map(|r| ((r.namespace, r.kind, r.name), r)).collect();
+    let mut groups: BTreeMap<&str, Vec<(&Request<'_>, &Roll)>> = BTreeMap::new();
+    for roll in &stage.rolls {
+        if let Some(request) = by_key.get(&journey.work(roll.work)) {
+            groups.entry(request.namespace).or_default().push((request, roll));
+        }
+    }
+    groups.iter().map(|(namespace, group)| step(context, journey, stage, namespace, group)).collect()
 }
 
-fn step(context: &Context<'_>, namespace: &str, group: &[Request<'_>]) -> Step {
-    let dir = format!("40-requests/{namespace}");
-    let mut change = Script::new(2, context.stack_namespace(), &format!("Changes requests in {namespace}"));
-    let mut verify =
-        Script::new(2, context.stack_namespace(), &format!("Checks the requests in {namespace}"));
-    let mut undo =
-        Script::new(2, context.stack_namespace(), &format!("Takes the requests in {namespace} back"));
-    let mut files = Vec::new();
-    let mut notes = Vec::new();
-    for request in group {
-        let stem = file_stem(&format!("{}-{}", request.kind.to_lowercase(), request.name));
-        let subject = format!("{} {}/{}", request.kind, namespace, request.name);
-        match request.edit() {
-            Some((kind, edit)) => {
-                let (forth, back) = (format!("{stem}.gotmpl"), format!("{stem}.undo.gotmpl"));
-                change.call("change_request", [namespace, kind, request.name, &forth]);
-                verify.call("check_request", [namespace, kind, request.name, &forth]);
-                undo.call("change_request", [namespace, kind, request.name, &back]);
-                files.push(text_file(&dir, &forth, edit.forward()));
-                files.push(text_file(&dir, &back, edit.back()));
-                notes.push(format!("{subject}: {}.", request.words()));
-                notes.extend(roll_out(request.kind, &subject));
-            }
-            None => {
-                let file = format!("{stem}.md");
-                for script in [&mut change, &mut undo] {
-                    script.call("say", [format!("by hand: {subject}, see {file}")]);
-                }
-                verify.call("say", [format!("look yourself: {subject}, see {file}")]);
-                files.push(text_file(&dir, &file, request.by_hand()));
-                notes.push(format!("{subject}: {}; by hand, see {file}.", request.words()));
-            }
+/// The scripts of a step and what they need.
+struct Parts<'a> {
+    dir: &'a str,
+    namespace: &'a str,
+    change: Script,
+    verify: Script,
+    undo: Script,
+    files: Vec<File>,
+    notes: Vec<String>,
+}
+
+fn step(
+    context: &Context<'_>,
+    journey: &Journey<'_>,
+    stage: &Stage,
+    namespace: &str,
+    group: &[(&Request<'_>, &Roll)],
+) -> Step {
+    let dir = group.first().map_or("", |(_, roll)| journey.dir(At::Roll(roll.work)));
+    let depth = dir.matches('/').count() + 1;
+    let script = |what: &str| Script::new(depth, context.stack_namespace(), &format!("{what} {namespace}"));
+    let mut parts = Parts {
+        dir,
+        namespace,
+        change: script("Changes requests in"),
+        verify: script("Checks the requests in"),
+        undo: script("Takes back the requests in"),
+        files: Vec::new(),
+        notes: Vec::new(),
+    };
+    for (request, roll) in group {
+        parts.add(request, &journey.names(&roll.restarts));
+        if !roll.waits.is_empty() {
+            parts.notes.push(format!(
+                "{}: its new places are not all free yet ({}), and no order avoids it; some of its pods wait.",
+                request.subject(),
+                journey.nodes_of(&roll.waits)
+            ));
         }
-        if request.open {
-            notes.push(format!(
-                "{subject}: several pools offer what it requests, and it may use more than one of them, so no selector \
-                 is set; the scheduler may put its pods elsewhere than the plan."
+        let before = request.today.saturating_sub(roll.restarts.len());
+        if before > 0 {
+            let were =
+                if before == 1 { "1 pod of it was".to_owned() } else { format!("{before} pods of it were") };
+            parts.notes.push(format!(
+                "{}: {were} evicted in an earlier step. What has started in their place since then restarts as well.",
+                request.subject()
             ));
         }
     }
-    notes.push(
-        "The patch is made from the live object and touches only containers that request the former resource \
-         (limits and requests). An operator, Helm or GitOps that keeps the object writes its own text back: change \
-         it there too."
-            .to_owned(),
-    );
-    files.extend([
-        change.file(&dir, "change.sh"),
-        verify.file(&dir, "verify.sh"),
-        undo.file(&dir, "undo.sh"),
-    ]);
-    let pods: u64 = group.iter().map(|r| r.pods).sum();
+    parts.notes.extend(once_per_step(group));
+    let rolls: Vec<usize> = group.iter().flat_map(|(_, roll)| roll.restarts.iter().copied()).collect();
+    let restarts = journey.names(&rolls);
     let (workloads, roll) = match group.len() {
         1 => ("1 workload".to_owned(), "rolls"),
         n => (format!("{n} workloads"), "roll"),
     };
-    let pods = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
+    let Parts { change, verify, undo, mut files, notes, .. } = parts;
+    files.extend([change.file(dir, "change.sh"), verify.file(dir, "verify.sh"), undo.file(dir, "undo.sh")]);
     Step {
-        number: 40,
-        dir,
+        number: Journey::number(stage),
         title: format!("Requests of {workloads} in {namespace}"),
-        hits: format!("{workloads} {roll} out anew ({pods})"),
-        blast: None,
+        hits: format!("{workloads} {roll} out anew; running pods that restart: {}", restarts.len()),
+        restarts,
         notes,
         files,
+        ..Step::at(dir)
     }
 }
 
-fn roll_out(kind: &str, subject: &str) -> Option<String> {
-    match kind {
-        "ReplicaSet" | "ReplicationController" => Some(format!(
-            "{subject}: where no Deployment owns it, its pods take the new request when they are created anew; delete \
-             them one by one."
-        )),
-        "CronJob" => Some(format!("{subject}: from its next run on.")),
-        _ => None,
+impl Parts<'_> {
+    /// One workload: by a patch, or by hand.
+    fn add(&mut self, request: &Request<'_>, restarts: &[tesela_model::demand::PodRef]) {
+        let stem = file_stem(&format!("{}-{}", request.kind.to_lowercase(), request.name));
+        let subject = request.subject();
+        let list =
+            |set: &BTreeSet<&GpuResource>| set.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        let (from, to) = (list(&request.from), list(&request.to));
+        let (namespace, name) = (self.namespace, request.name);
+        let Some((kind, edit)) = request.edit() else {
+            let file = format!("{stem}.md");
+            for script in [&mut self.change, &mut self.undo] {
+                script.call("say", [format!("by hand: {subject}, see {file}")]);
+            }
+            self.verify.call("check_former", [namespace, name, &from]);
+            self.files.push(text_file(self.dir, &file, request.by_hand()));
+            self.notes.push(format!(
+                "{subject}: {}; by hand, see {file}. Do it before you go on.",
+                request.words()
+            ));
+            return;
+        };
+        let (forth, back) = (format!("{stem}.gotmpl"), format!("{stem}.undo.gotmpl"));
+        let pods: Vec<_> = restarts.iter().map(|p| format!("{}/{}", p.namespace, p.name)).collect();
+        self.change.call("change_request", [namespace, kind, name, &forth, &from, &pods.join("\n")]);
+        self.verify.call("check_request", [namespace, kind, name, &forth, &from]);
+        self.undo.call("change_request", [namespace, kind, name, &back, &to, ""]);
+        self.files.push(text_file(self.dir, &forth, edit.forward()));
+        self.files.push(text_file(self.dir, &back, edit.back()));
+        self.notes.push(format!("{subject}: {}.", request.words()));
     }
+}
+
+/// What holds for several workloads of a step, said once.
+fn once_per_step(group: &[(&Request<'_>, &Roll)]) -> Vec<String> {
+    let named = |which: &dyn Fn(&Request<'_>, &Roll) -> bool| {
+        let names: Vec<&str> = group.iter().filter(|(r, roll)| which(r, roll)).map(|(r, _)| r.name).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let names = |which: &dyn Fn(&Request<'_>) -> bool| named(&|r, _| which(r));
+    let mut notes = Vec::new();
+    let replica_set = |r: &Request<'_>, owner| r.kind == "ReplicaSet" && r.owner == owner;
+    if let Some(names) = names(&|r| replica_set(r, Owner::ReplicaSet) || r.kind == "ReplicationController") {
+        notes.push(format!(
+            "{names}: no Deployment owns it, and its controller replaces no pod by itself. change.sh evicts the named \
+             pods one by one and waits each time until as many pods are ready as before."
+        ));
+    }
+    if let Some(names) = names(&|r| replica_set(r, Owner::Unknown)) {
+        notes.push(format!(
+            "{names}: no pod runs, so the plan does not tell whether a Deployment owns it; change.sh looks and changes \
+             the Deployment if there is one."
+        ));
+    }
+    if let Some(names) = named(&|r, roll| r.kind == "StatefulSet" && r.today == 1 && roll.restarts.len() == 1)
+    {
+        notes.push(format!(
+            "{names}: a StatefulSet of one pod; it stops before the new one starts, so nothing of it runs for that moment."
+        ));
+    }
+    if let Some(names) = names(&|r| r.kind == "CronJob") {
+        notes.push(format!("{names}: from the next run on."));
+    }
+    if let Some(names) = names(&|r| r.new_nodes) {
+        notes.push(format!("{names}: pods go to the new nodes of step 15; go on when those have joined."));
+    }
+    if let Some(names) = names(&|r| r.open) {
+        notes.push(format!(
+            "{names}: several pools offer what it requests, and it may use more than one of them, so no selector is set; \
+             the scheduler may put its pods elsewhere than the plan."
+        ));
+    }
+    notes.push(
+        "The patch is made from the live object and touches only containers that request the former resource (limits \
+         and requests). An operator, Helm or GitOps that keeps the object writes its own text back: change it there \
+         too. A Deployment with the strategy Recreate stops all its pods before the new ones start."
+            .to_owned(),
+    );
+    notes
 }
 
 fn text_file(dir: &str, name: &str, text: String) -> File {

@@ -50,11 +50,10 @@ pub(super) fn fences(context: &Context<'_>) -> Option<Step> {
     let files = vec![change.file(dir, "change.sh"), verify.file(dir, "verify.sh"), undo.file(dir, "undo.sh")];
     Some(Step {
         number: 50,
-        dir: dir.to_owned(),
         title: "Fence the nodes that belong to one tenant".to_owned(),
         hits: "No pod restarts".to_owned(),
-        blast: None,
         notes,
         files,
+        ..Step::at(dir)
     })
 }

@@ -4,33 +4,32 @@ use tesela_model::demand::PodRef;
 use tesela_model::fleet::{MigStrategy, Mode};
 use tesela_model::origin::Origin;
 use tesela_model::plan::{
-    API_VERSION, Assignment, Change, ChangeKind, Plan, PlanStatus, PlannedGpu, PlannedInstance, PlannedNode,
-    PlannedPool, Quota, Summary, Unmet,
+    API_VERSION, Assignment, Change, ChangeKind, GpuToday, NodeToday, Plan, PlanStatus, PlannedGpu,
+    PlannedInstance, PlannedNode, PlannedPool, Quota, Restart, RestartCause, Summary, Unmet,
 };
 
+/// Read and not built, so that a key with a default needs no line here.
 pub(crate) fn empty() -> Plan {
-    Plan {
-        api_version: API_VERSION.to_owned(),
-        kind: "Plan".to_owned(),
-        status: PlanStatus::Complete,
-        gpus: Vec::new(),
-        pools: Vec::new(),
-        assignments: Vec::new(),
-        unmet: Vec::new(),
-        findings: Vec::new(),
-        quotas: Vec::new(),
-        today: None,
-        changes: Vec::new(),
-        assumptions: Vec::new(),
-        sensitivity: Vec::new(),
-        cost: None,
-        cost_reason: Some("no prices were given".to_owned()),
-        nodes: Vec::new(),
-        summary: Summary::default(),
-        headroom: Vec::new(),
-        nodes_today: Vec::new(),
-        restarting: Vec::new(),
+    let mut plan = serde_json::json!({
+        "apiVersion": API_VERSION, "kind": "Plan", "status": PlanStatus::Complete,
+        "cost_reason": "no prices were given", "summary": Summary::default(),
+    });
+    for key in [
+        "gpus",
+        "pools",
+        "assignments",
+        "unmet",
+        "findings",
+        "quotas",
+        "changes",
+        "assumptions",
+        "sensitivity",
+        "nodes",
+        "headroom",
+    ] {
+        plan[key] = serde_json::json!([]);
     }
+    serde_json::from_value(plan).unwrap()
 }
 
 pub(crate) fn gpu(uuid: &str, mode: Mode, today: Mode) -> PlannedGpu {
@@ -136,6 +135,52 @@ pub(crate) fn change(node: &str, gpu: &str, change: ChangeKind, to: &str, pods: 
     }
 }
 
+/// `workload`: `namespace/Kind/name`. Pods that get another device.
+pub(crate) fn leave(plan: &mut Plan, workload: &str, node: &str, pods: &[&str]) {
+    let mut parts = workload.split('/');
+    let mut part = || parts.next().unwrap().to_owned();
+    let (namespace, kind, workload) = (part(), part(), part());
+    plan.restarting.extend(pods.iter().map(|name| Restart {
+        node: node.to_owned(),
+        namespace: namespace.clone(),
+        name: (*name).to_owned(),
+        kind: kind.clone(),
+        workload: workload.clone(),
+        cause: RestartCause::Moves,
+    }));
+    plan.restarting.sort();
+    plan.summary.restarts += pods.len() as u64;
+}
+
+/// What a node is today, where its GPUs are whole.
+pub(crate) fn whole_today(node: &PlannedNode) -> NodeToday {
+    let gpu = |gpu: &PlannedGpu| GpuToday {
+        uuid: gpu.uuid.clone(),
+        product: gpu.product.clone(),
+        mode: Mode::Exclusive,
+        replicas: None,
+        instances: Vec::new(),
+        starts: Origin::Given,
+        used_by: Vec::new(),
+    };
+    NodeToday { name: node.name.clone().unwrap(), unusable: None, gpus: node.gpus.iter().map(gpu).collect() }
+}
+
+/// A node of eight H100: seven pods of vllm stay, and nobody says on which GPUs; the last GPU is to be cut.
+pub(crate) fn one_idle() -> Plan {
+    let mut plan = empty();
+    let seven: Vec<_> = (0..7).map(|i| ("1g.10gb", i, 1)).collect();
+    let mut gpus = vec![gpu("", Mode::Exclusive, Mode::Exclusive); 7];
+    gpus.push(cut(gpu("", Mode::Mig, Mode::Exclusive), &seven));
+    plan.nodes = vec![node("gpu-h", MigStrategy::Mixed, gpus)];
+    plan.nodes_today = vec![whole_today(&plan.nodes[0])];
+    let name = "nvidia.com/gpu";
+    plan.assignments =
+        vec![assignment("chat/Deployment/vllm", Mode::Exclusive, None, (None, name), "gpu-h", (7, 7))];
+    plan.changes = vec![change("gpu-h", "", ChangeKind::MigMode, "mig 1g.10gb × 7", &[])];
+    plan
+}
+
 pub(crate) fn quota(namespace: &str, resource: &str, hard: u64) -> Quota {
     Quota { namespace: namespace.to_owned(), resource: format!("requests.{resource}"), hard }
 }
@@ -214,9 +259,17 @@ pub(crate) fn busy() -> Plan {
             "gpu-c",
             (1, 0),
         ),
-        assignment("train/Job/fit", Mode::Exclusive, None, (None, gpu_name), "gpu-a", (1, 1)),
+        Assignment {
+            gpu: Some("GPU-a1".to_owned()),
+            ..assignment("train/Job/fit", Mode::Exclusive, None, (None, gpu_name), "gpu-a", (1, 1))
+        },
         assignment("train/Pod/tune", Mode::TimeSliced, Some(4), (Some(gpu_name), sliced), "gpu-c", (1, 0)),
     ];
+    leave(&mut plan, "chat/Deployment/agent", "gpu-a", &["agent-7f-x1"]);
+    leave(&mut plan, "chat/Deployment/agent", "gpu-b", &["agent-7f-x2"]);
+    leave(&mut plan, "lab/Notebook/ana", "gpu-c", &["ana-0"]);
+    leave(&mut plan, "lab/CronJob/nightly", "gpu-c", &["nightly-1-a"]);
+    leave(&mut plan, "train/Pod/tune", "gpu-c", &["tune"]);
     plan.changes = vec![
         change(
             "gpu-a",
@@ -263,6 +316,7 @@ pub(crate) fn fenced() -> Plan {
         "bank-1",
         (2, 0),
     )];
+    leave(&mut plan, "bank/Deployment/score", "bank-1", &["score-5d-q"]);
     plan.changes = vec![change("bank-1", "", ChangeKind::Sharing, "timeSliced ×2", &["bank/score-5d-q"])];
     plan.quotas = vec![quota("bank", shared, 2), quota("bank", "nvidia.com/gpu", 0)];
     plan

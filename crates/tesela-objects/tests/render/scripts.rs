@@ -120,12 +120,12 @@ impl Paper {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the scripts are checked by the shell that will run them")]
-fn bash() -> Command {
+pub(crate) fn bash() -> Command {
     Command::new("bash")
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's own files, under the target folder")]
-fn write(path: &Path, text: &str, executable: bool) {
+pub(crate) fn write(path: &Path, text: &str, executable: bool) {
     use std::os::unix::fs::PermissionsExt;
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
@@ -134,15 +134,15 @@ fn write(path: &Path, text: &str, executable: bool) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's own files, under the target folder")]
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-fn remove(path: &Path) -> std::io::Result<()> {
+pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(path)
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -162,10 +162,10 @@ fn every_script_is_bash() {
     }
 }
 
-const PODS: &str = "chat agent-7f-x1 ReplicaSet agent-7f 7f nvidia.com/gpu cpu\n\
-                    train fit-abc Job fit - nvidia.com/gpu\n\
-                    gpu-operator validator-1 Pod validator-1 - nvidia.com/gpu\n\
-                    web page-1 ReplicaSet page-x x cpu\n";
+const PODS: &str = "chat agent-7f-x1 Running+ ReplicaSet agent-7f 7f c:nvidia.com/gpu=1 c:cpu=4\n\
+                    train fit-abc Running+ Job fit - c:nvidia.com/gpu=1\n\
+                    gpu-operator validator-1 Running Pod validator-1 - c:nvidia.com/gpu=1\n\
+                    web page-1 Running+ ReplicaSet page-x x c:cpu=2 i:cpu=1\n";
 const OFFERS: &str =
     "nvidia.com/gpu=1\nnvidia.com/mig-1g.10gb=2\nnvidia.com/mig-2g.20gb=1\nnvidia.com/mig-3g.40gb=1\n";
 
@@ -227,10 +227,12 @@ fn every_node_comes_back_to_its_labels() {
 #[test]
 fn a_pod_that_the_plan_does_not_name_stops_the_step() {
     let paper = gpu_a("unknown-pod");
-    paper.state("pods/gpu-a", &format!("{PODS}new late-1 ReplicaSet late-x x nvidia.com/gpu\n"));
+    paper.state("pods/gpu-a", &format!("{PODS}new late-1 Running ReplicaSet late-x x c:nvidia.com/gpu=1\n"));
     let output = paper.run("20-canary-gpu-a/change.sh", &[]);
     assert!(!output.status.success());
-    assert!(said(&output).contains("pod new/late-1"), "{}", said(&output));
+    let told = said(&output);
+    assert!(told.contains("new/late: 1 pods that this step lets be, the plan knows 0: new/late-1"), "{told}");
+    assert!(told.contains("plan again"), "{told}");
     assert_eq!(paper.log(), "");
 }
 
@@ -273,4 +275,68 @@ fn a_dry_run_changes_nothing() {
     }
     assert_eq!(paper.log(), "");
     assert_eq!(paper.labels("gpu-a"), before);
+}
+
+fn vllm(pods: usize) -> String {
+    let line = |i: usize| format!("chat vllm-5d-{i} Running+ ReplicaSet vllm-5d 5d c:nvidia.com/gpu=1\n");
+    (0..pods).map(line).collect()
+}
+
+fn one_idle(test: &str, target: Target, pods: &str) -> Paper {
+    let paper = Paper::new(test, &fleet::one_idle(), target);
+    paper.state("pods/gpu-h", pods);
+    paper.state("next/gpu-h", "nvidia.com/gpu=7\nnvidia.com/mig-1g.10gb=7\n");
+    paper
+}
+
+#[test]
+fn a_node_on_which_no_gpu_is_idle_is_left_alone() {
+    for target in [Target::Native, Target::GpuOperator] {
+        let paper = one_idle(&format!("all-busy-{target}"), target, &vllm(8));
+        for environment in [&[("DRY_RUN", "1")][..], &[]] {
+            let output = paper.run("20-canary-gpu-h/change.sh", environment);
+            assert!(!output.status.success());
+            let told = said(&output);
+            assert!(
+                told.contains("chat/vllm: 8 pods that this step lets be, the plan knows 7: chat/vllm-5d-0"),
+                "{told}"
+            );
+            assert!(!told.contains("would run"), "{told}");
+        }
+        assert_eq!(paper.log(), "");
+    }
+}
+
+#[test]
+fn a_pod_that_is_ending_still_holds_its_gpu() {
+    let ending = "chat old-1 ending Pod old-1 - c:nvidia.com/gpu=1\n";
+    let paper = one_idle("ending", Target::Native, &(vllm(7) + ending));
+    let output = paper.run("20-canary-gpu-h/change.sh", &[]);
+    assert!(!output.status.success());
+    let told = said(&output);
+    assert!(told.contains("8 of nvidia.com/gpu stay in use and at most 7 may"), "{told}");
+    assert!(told.contains("chat/old-1 (ending)"), "{told}");
+    assert_eq!(paper.log(), "");
+}
+
+#[test]
+fn as_many_pods_as_the_plan_knows_are_no_reason_to_stop() {
+    let paper = one_idle("seven", Target::Native, &vllm(7));
+    let output = paper.run("20-canary-gpu-h/change.sh", &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(!paper.log().contains("evict"), "{}", paper.log());
+}
+
+#[test]
+fn pods_that_the_executor_may_hit_are_evicted_only_when_a_person_names_them() {
+    let paper = one_idle("also", Target::GpuOperator, &vllm(7));
+    let output = paper.run("20-canary-gpu-h/change.sh", &[]);
+    assert!(!output.status.success());
+    let told = said(&output);
+    let names: Vec<String> = (0..7).map(|i| format!("chat/vllm-5d-{i}")).collect();
+    assert!(told.contains(&format!("ALSO_RESTART='{}'", names.join(" "))), "{told}");
+    assert_eq!(paper.log(), "");
+    let agreed = paper.run("20-canary-gpu-h/change.sh", &[("ALSO_RESTART", &names.join(" "))]);
+    assert!(agreed.status.success(), "{}", said(&agreed));
+    assert_eq!(paper.log().lines().filter(|l| l.starts_with("evict")).count(), 7);
 }

@@ -102,9 +102,16 @@ fn check_folder(plan: &Plan, rendering: &Rendering) {
     assert_eq!(node_steps.len(), changed.len(), "one step per node that changes");
     if let Some((canary, rest)) = node_steps.split_first() {
         assert_eq!(canary.number, 20);
-        let restarts = |s: &tesela_objects::render::Step| s.blast.as_ref().unwrap().pods_total;
-        assert!(rest.iter().all(|s| s.number == 30 && restarts(canary) <= restarts(s)));
+        assert!(rest.iter().all(|s| s.number == 30));
     }
+    let named = rendering.steps.iter().flat_map(|s| &s.restarts);
+    let mut named: Vec<_> = named.map(|p| (p.namespace.as_str(), p.name.as_str())).collect();
+    named.sort_unstable();
+    let restarting = plan.restarting.iter().map(|r| (r.namespace.as_str(), r.name.as_str()));
+    let disturbed = plan.changes.iter().flat_map(|c| &c.disturbed_pods);
+    let disturbed = disturbed.map(|p| (p.namespace.as_str(), p.name.as_str()));
+    let wanted: BTreeSet<_> = restarting.chain(disturbed).collect();
+    assert_eq!(named, wanted.into_iter().collect::<Vec<_>>(), "each pod that the plan names, in one step");
 }
 
 /// The quota files are the plan's quotas, the zeros in the last step and nowhere else.
@@ -201,13 +208,14 @@ fn the_gpu_operator_hits_more_than_the_agent() {
     };
     let native = blast(Target::Native);
     assert_eq!(native["gpu-a"], (1, false, 1));
-    assert_eq!(native["gpu-b"], (1, false, 1));
+    // Its leaver has gone before, with the request that became ready on gpu-a.
+    assert_eq!(native["gpu-b"], (0, false, 1));
     assert_eq!(native["gpu-c"], (3, false, 2));
     let operator = blast(Target::GpuOperator);
     // MIG mode on one GPU: the exclusive job on the other stays.
     assert_eq!(operator["gpu-a"], (1, true, 1));
     // Geometry: the pods whose GPU is not known may be on the GPU that is cleared.
-    assert_eq!(operator["gpu-b"], (3, true, 1));
+    assert_eq!(operator["gpu-b"], (2, true, 1));
     assert_eq!(operator["gpu-c"], (3, true, 2));
 }
 
@@ -231,7 +239,95 @@ fn geometry_on_a_known_gpu_spares_the_pods_of_the_others() {
     }
     let rendering = render(&plan, Target::GpuOperator, &Existing::none()).unwrap();
     let step = rendering.steps.iter().find(|s| s.dir.ends_with("gpu-b")).unwrap();
-    assert_eq!(step.blast.as_ref().unwrap().pods_total, 1);
+    assert_eq!(step.blast.as_ref().unwrap().pods_total, 0);
+}
+
+#[test]
+fn a_pod_of_unknown_gpu_may_sit_on_the_one_that_is_switched() {
+    let step = |plan: &Plan, target| {
+        let steps = render(plan, target, &Existing::none()).unwrap().steps;
+        steps.into_iter().find(|s| s.blast.is_some()).unwrap()
+    };
+    let plan = fleet::one_idle();
+    let operator = step(&plan, Target::GpuOperator);
+    let workloads = &operator.blast.as_ref().unwrap().workloads;
+    assert_eq!(workloads.iter().map(|w| (w.workload.as_str(), w.pods)).collect::<Vec<_>>(), [("vllm", 7)]);
+    let notes = operator.notes.join("\n");
+    assert!(notes.contains("nvidia-smi -i 7 --query-compute-apps="), "{notes}");
+    assert!(notes.contains("ALSO_RESTART"), "{notes}");
+    assert!(operator.restarts.is_empty());
+    // The agent refuses a GPU that is busy.
+    assert!(step(&plan, Target::Native).blast.unwrap().workloads.is_empty());
+    let mut known = plan;
+    for (index, gpu) in known.nodes[0].gpus.iter_mut().enumerate() {
+        gpu.uuid = Some(format!("GPU-{index}"));
+    }
+    known.changes[0].gpu = Some("GPU-7".to_owned());
+    known.assignments[0].gpu = Some("GPU-0".to_owned());
+    assert!(step(&known, Target::GpuOperator).blast.unwrap().workloads.is_empty());
+}
+
+#[test]
+fn a_replica_set_is_its_deployment_where_the_names_of_its_pods_say_so() {
+    let mut plan = fleet::empty();
+    plan.nodes = vec![fleet::node(
+        "n",
+        MigStrategy::None,
+        vec![fleet::shared(fleet::gpu("", Mode::TimeSliced, Mode::Exclusive), 3)],
+    )];
+    let shared = "nvidia.com/gpu.shared";
+    for (name, pods) in [("web", &["web-7f9c-a1b2c"][..]), ("own", &["own-a1b2c"][..]), ("idle", &[])] {
+        let workload = format!("team/ReplicaSet/{name}");
+        let request = (Some("nvidia.com/gpu"), shared);
+        plan.assignments.push(fleet::assignment(&workload, Mode::TimeSliced, Some(3), request, "n", (1, 0)));
+        fleet::leave(&mut plan, &workload, "n", pods);
+    }
+    plan.assignments.sort();
+    plan.changes = vec![fleet::change("n", "", ChangeKind::Sharing, "timeSliced × 3", &[])];
+    let steps = render(&plan, Target::Native, &Existing::none()).unwrap().steps;
+    let notes = steps.iter().find(|s| s.dir.contains("requests")).unwrap().notes.join("\n");
+    assert!(notes.contains("Deployment team/web:"), "{notes}");
+    assert!(notes.contains("own: no Deployment owns it"), "{notes}");
+    assert_eq!(notes.matches("no Deployment owns it").count(), 1, "{notes}");
+    assert!(notes.contains("idle: no pod runs"), "{notes}");
+}
+
+#[test]
+fn the_operators_namespace_is_the_one_that_was_seen_or_given() {
+    let namespace = |plan: &Plan, target, existing| {
+        let files = render(plan, target, &existing).unwrap().files();
+        let map = files.iter().find(|f| f.path == "10-configmaps/device-plugin.yaml").unwrap();
+        let readme = files.iter().find(|f| f.path == "00-README.md").unwrap();
+        let root = object(&map.path, &map.text);
+        let namespace = text(&root, &["metadata", "namespace"]).to_owned();
+        assert!(
+            readme.text.contains(&format!("Namespace of the GPU stack: {namespace} (")),
+            "{}",
+            readme.text
+        );
+        let scripts = files.iter().filter(|f| f.executable);
+        let line = format!("STACK_NAMESPACE='{namespace}'");
+        assert!(scripts.clone().all(|f| f.text.contains(&line)));
+        namespace
+    };
+    let mut plan = fleet::busy();
+    assert_eq!(namespace(&plan, Target::GpuOperator, Existing::none()), "gpu-operator");
+    plan.operator_namespace = Some("nvidia-gpu-operator".to_owned());
+    assert_eq!(namespace(&plan, Target::GpuOperator, Existing::none()), "nvidia-gpu-operator");
+    assert_eq!(namespace(&plan, Target::Native, Existing::none()), "tesela-system");
+    let given = Existing::none().in_operator_namespace(Some("gpus".to_owned()));
+    assert_eq!(namespace(&plan, Target::GpuOperator, given), "gpus");
+    let bad = Existing::none().in_operator_namespace(Some("a;b".to_owned()));
+    assert!(render(&plan, Target::GpuOperator, &bad).is_err());
+}
+
+/// A plan that counts restarts and does not name them cannot be followed.
+#[test]
+fn restarts_that_are_not_named_are_refused() {
+    let mut plan = fleet::busy();
+    plan.restarting.clear();
+    let error = render(&plan, Target::Native, &Existing::none()).unwrap_err().to_string();
+    assert!(error.contains("counts 5 pods") && error.contains("names 0"), "{error}");
 }
 
 /// How many GPUs a node has, what they become (0 to 3), what they are today (0 to 2), whether they change, and
@@ -305,6 +401,11 @@ fn build(
         let replicas = (mode == Mode::TimeSliced).then_some(3);
         let today = changes.then_some("nvidia.com/gpu");
         plan.assignments.push(fleet::assignment(&name, mode, replicas, (today, resource), "n0", (1, 0)));
+        if *changes {
+            // On a node that the plan may not know.
+            let node = format!("n{}", index % 3);
+            fleet::leave(&mut plan, &name, &node, &[&format!("w{index}-7f-x")]);
+        }
     }
     plan
 }

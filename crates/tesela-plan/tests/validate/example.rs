@@ -316,6 +316,7 @@ impl Hand {
             headroom: Vec::new(),
             nodes_today: Vec::new(),
             restarting: Vec::new(),
+            operator_namespace: None,
         };
         Self { fleet, demand, plan }
     }

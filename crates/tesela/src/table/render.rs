@@ -15,7 +15,11 @@ pub(crate) fn put(page: &mut Page, out: &Path, rendering: &Rendering) {
     for step in &rendering.steps {
         page.paragraph(&Line::plain(format!("  {:>3}  ", step.number)), &step.title, Style::Strong);
         let indent = Line::plain("       ");
+        page.paragraph(&indent, &step.dir, Style::Faint);
         page.paragraph(&indent, &step.hits, Style::Plain);
+        for outage in &step.outages {
+            page.paragraph(&indent, outage, Style::Warn);
+        }
         for note in &step.notes {
             page.paragraph(&indent, note, Style::Faint);
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tesela_model::demand::PodRef;
 use tesela_model::product::ProductTable;
 use tesela_objects::render::{Existing as ConfigMaps, File, Rendering, Target as For, render};
 
@@ -24,8 +25,13 @@ struct Answer<'a> {
 #[derive(Serialize)]
 struct Written<'a> {
     number: u32,
+    dir: &'a str,
     title: &'a str,
     hits: &'a str,
+    /// Pods that it restarts.
+    restarts: &'a [PodRef],
+    /// Workloads that have no pod from it on or again from it on.
+    outages: &'a [String],
     notes: &'a [String],
     files: Vec<&'a str>,
 }
@@ -36,7 +42,7 @@ struct Written<'a> {
 /// Plan or ConfigMaps not usable, a plan that cannot be rendered, files in the way or not writable.
 pub(crate) fn run(words: &Render, products: &ProductTable, printer: &Printer) -> Result<Outcome, Failure> {
     let plan = plan(&words.plan, products)?;
-    let existing = config_maps(&words.existing)?;
+    let existing = config_maps(&words.existing)?.in_operator_namespace(words.operator_namespace.clone());
     let target = match words.target {
         Target::Native => For::Native,
         Target::GpuOperator => For::GpuOperator,
@@ -68,8 +74,11 @@ fn write(folder: &Path, files: &[File], force: bool) -> Result<(), Failure> {
 fn answer<'a>(out: &Path, rendering: &'a Rendering) -> Answer<'a> {
     let steps = rendering.steps.iter().map(|step| Written {
         number: step.number,
+        dir: &step.dir,
         title: &step.title,
         hits: &step.hits,
+        restarts: &step.restarts,
+        outages: &step.outages,
         notes: &step.notes,
         files: step.files.iter().map(|f| f.path.as_str()).collect(),
     });

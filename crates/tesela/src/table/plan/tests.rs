@@ -338,6 +338,7 @@ fn plan() -> Plan {
         }],
         nodes_today: Vec::new(),
         restarting: Vec::new(),
+        operator_namespace: None,
     }
 }
 
