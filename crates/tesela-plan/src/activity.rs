@@ -132,8 +132,8 @@ pub struct Replicas {
 pub fn replicas(members: &[Member<'_>], window_ms: u32, device: &Device, rule: &Rule) -> Replicas {
     let mut here = Filling::new(members, window_ms, device, rule);
     let mut found = Replicas { count: 0, risk: here.risk(), load_permille: 0, stopped_by: Stop::Nobody };
-    for member in 0..members.len() {
-        for _ in 0..members[member].pods {
+    for (member, one) in members.iter().enumerate() {
+        for _ in 0..one.pods {
             if let Err(stop) = here.try_add(member) {
                 return Replicas { stopped_by: stop, ..found };
             }

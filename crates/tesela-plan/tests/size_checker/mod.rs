@@ -44,7 +44,7 @@ fn packed(product: &Product, found: &Sizing) -> Vec<String> {
     let mut gpus = 0;
     for filled in &found.filled {
         gpus += filled.count;
-        let mut units = vec![false; 64];
+        let mut units = [false; 64];
         let mut slices = 0;
         for instance in filled.layout.instances() {
             *wanted.entry(instance.profile.as_str()).or_default() -= i128::from(filled.count);
@@ -77,7 +77,7 @@ fn proven(product: &Product, services: &[Service], found: &Sizing) -> Vec<String
         .iter()
         .map(|(name, price)| (product.profile(name.as_str()).expect("it is known"), u128::from(*price)))
         .collect();
-    let dearest = dearest(product, &priced, 0, 0, product.compute_slices);
+    let dearest = dearest(&priced, 0, 0, product.compute_slices);
     if dearest > u128::from(certificate.scale) {
         faults.push(format!("a layout costs {dearest} of {}", certificate.scale));
     }
@@ -107,18 +107,13 @@ fn proven(product: &Product, services: &[Service], found: &Sizing) -> Vec<String
 }
 
 /// The dearest layout from a unit on: at each start one of the profiles begins, or none.
-fn dearest(product: &Product, priced: &[(&Profile, u128)], from: u32, taken: u64, slices: u32) -> u128 {
+fn dearest(priced: &[(&Profile, u128)], from: u32, taken: u64, slices: u32) -> u128 {
     let mut best = 0;
     for (profile, price) in priced {
         for place in profile.placements.iter().filter(|p| p.start >= from && p.mask() & taken == 0) {
             if profile.compute_slices <= slices {
-                let after = dearest(
-                    product,
-                    priced,
-                    place.start,
-                    taken | place.mask(),
-                    slices - profile.compute_slices,
-                );
+                let after =
+                    dearest(priced, place.start, taken | place.mask(), slices - profile.compute_slices);
                 best = best.max(price + after);
             }
         }
