@@ -78,8 +78,7 @@ fn texts(value: &Value) -> BTreeMap<String, String> {
 
 impl Cluster {
     /// What `kubectl get nodes,pods -A -o json` printed.
-    pub(crate) fn read(text: &str) -> Self {
-        let list: Value = serde_json::from_str(text).unwrap();
+    pub(crate) fn read(list: &Value) -> Self {
         let mut cluster = Self::default();
         for item in list["items"].as_array().unwrap() {
             match item["kind"].as_str().unwrap() {
@@ -141,6 +140,12 @@ impl Cluster {
         self.works[work].replicas += 1;
         let original = node.is_some();
         self.pods.push(Pod { name, work, node, resource, units, generation: 0, original });
+    }
+
+    /// The nodes on which a workload runs.
+    pub(crate) fn nodes_of(&self, name: &str) -> Vec<String> {
+        let mine = self.pods.iter().filter(|p| self.works[p.work].name == name);
+        mine.filter_map(|p| p.node.clone()).collect()
     }
 
     /// Somebody deletes a workload.
@@ -258,7 +263,7 @@ impl Cluster {
         }
         let ready = mine.iter().filter(|p| self.pods[**p].node.is_some()).count();
         let spare = ready > task.replicas || task.broken && mine.len() > task.replicas;
-        let victim = mine.iter().filter(old).next().copied().filter(|_| spare);
+        let victim = mine.iter().find(old).copied().filter(|_| spare);
         victim.map(|p| self.stop(p)).is_some()
     }
 
@@ -331,7 +336,7 @@ impl Cluster {
         let node = self.nodes.get_mut(name).ok_or("no such node")?;
         write(&mut node.labels, pairs);
         let acts = |p: &&str| p.starts_with("nvidia.com/") && !p.starts_with("nvidia.com/gpu.");
-        if pairs.iter().any(|p| acts(&p)) {
+        if pairs.iter().any(acts) {
             node.labels.insert("nvidia.com/mig.config.state".to_owned(), "success".to_owned());
             node.allocatable = node.next.clone();
             let offers = node.allocatable.clone();
@@ -451,13 +456,13 @@ pub(crate) fn serve(cluster: &Arc<Mutex<Cluster>>) -> u16 {
     let cluster = Arc::clone(cluster);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            one_call(&cluster, stream.unwrap());
+            one_call(&cluster, &stream.unwrap());
         }
     });
     port
 }
 
-fn one_call(cluster: &Mutex<Cluster>, stream: TcpStream) {
+fn one_call(cluster: &Mutex<Cluster>, mut stream: &TcpStream) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut next = || {
         let mut bytes = Vec::new();
@@ -474,5 +479,5 @@ fn one_call(cluster: &Mutex<Cluster>, stream: TcpStream) {
         Err(text) => format!("1\n{text}"),
     };
     // The other end may have gone already; its exit status tells.
-    let _ = (&stream).write_all(text.as_bytes());
+    let _ = stream.write_all(text.as_bytes());
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 use std::sync::{Arc, Mutex};
 
 use tesela_formats::documents::{DEFAULT_HEADROOM_NODES, Document, merge_all, merge_fleet, read_document};
-use tesela_model::fleet::Fleet;
+use tesela_model::fleet::{Fleet, MigStrategy, Mode};
 use tesela_model::plan::Plan;
 use tesela_model::product::ProductTable;
 use tesela_objects::observe::{Observer, Options};
@@ -14,6 +14,7 @@ use tesela_objects::render::{Existing, Rendering, Step, Target, render};
 use tesela_plan::input::{PlanInput, Settings};
 
 use crate::cluster::{Cluster, KUBECTL, serve};
+use crate::fleet;
 use crate::scripts::{bash, read, remove, said, write};
 
 fn example(file: &str) -> String {
@@ -55,13 +56,24 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(test: &str, plan: &Plan, target: Target) -> Self {
+    /// The example's cluster.
+    fn company(test: &str, plan: &Plan) -> Self {
+        let cluster = serde_json::from_str(&example("cluster.json")).unwrap();
+        let stage = Self::new(test, plan, Target::GpuOperator, &cluster);
+        // The one pod whose image does not exist, as the README of the steps asks.
+        let warned = "care-test/dialog-canary holds GPUs today and has no place in the plan";
+        assert!(stage.rendering.readme.contains(warned), "{}", stage.rendering.readme);
+        stage.cluster.lock().unwrap().delete("care-test", "dialog-canary");
+        stage
+    }
+
+    fn new(test: &str, plan: &Plan, target: Target, cluster: &serde_json::Value) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("replay-{test}"));
         let _ = remove(&root);
         write(&root.join("bin/kubectl"), KUBECTL, true);
         write(&root.join("bin/sleep"), "#!/bin/sh\n", true);
         let rendering = render(plan, target, &Existing::none()).unwrap();
-        let mut cluster = Cluster::read(&example("cluster.json"));
+        let mut cluster = Cluster::read(cluster);
         for file in rendering.files() {
             write(&root.join("out").join(&file.path), &file.text, file.executable);
             let text = |key: &str| {
@@ -75,10 +87,6 @@ impl Stage {
                     offers.map(|(k, v)| (k.to_owned(), v.parse().unwrap())).collect();
             }
         }
-        // The one pod whose image does not exist, as the README of the steps asks.
-        let warned = "care-test/dialog-canary holds GPUs today and has no place in the plan";
-        assert!(rendering.readme.contains(warned), "{}", rendering.readme);
-        cluster.delete("care-test", "dialog-canary");
         let cluster = Arc::new(Mutex::new(cluster));
         let port = serve(&cluster);
         Self { root, cluster, port, rendering }
@@ -135,7 +143,7 @@ fn outages(rendering: &Rendering) -> BTreeMap<String, (usize, usize)> {
 #[test]
 fn the_example_is_carried_out_without_an_outage_that_is_not_said() {
     let plan = company();
-    let stage = Stage::new("company", &plan, Target::GpuOperator);
+    let stage = Stage::company("company", &plan);
     let spans = outages(&stage.rendering);
     let started: BTreeSet<String> = {
         let cluster = stage.cluster.lock().unwrap();
@@ -175,7 +183,7 @@ fn the_example_is_carried_out_without_an_outage_that_is_not_said() {
 #[test]
 fn a_step_that_was_left_out_stops_the_node_behind_it() {
     let plan = company();
-    let stage = Stage::new("left-out", &plan, Target::GpuOperator);
+    let stage = Stage::company("left-out", &plan);
     let dir = |part: &str| {
         let step = stage.rendering.steps.iter().position(|s| s.dir.contains(part));
         step.unwrap_or_else(|| panic!("no step {part}"))
@@ -191,4 +199,63 @@ fn a_step_that_was_left_out_stops_the_node_behind_it() {
     let told = said(&stopped);
     assert!(told.contains("platform/embeddings: 2 pods that this step lets be, the plan knows 0"), "{told}");
     assert!(stage.cluster.lock().unwrap().restarted.is_empty());
+}
+
+/// Two pods leave l4-07 with the request they have, so that it comes free.
+#[test]
+fn pods_move_by_name_to_where_there_is_room_and_the_node_comes_free() {
+    let gpu = "nvidia.com/gpu";
+    let whole = |n| vec![fleet::gpu("", Mode::Exclusive, Mode::Exclusive); n];
+    let mut plan = fleet::empty();
+    plan.nodes =
+        ["l4-07", "l4-08"].map(|name| fleet::node(name, MigStrategy::None, whole(4))).into_iter().collect();
+    for (kind, name, pods) in [("ReplicaSet", "embed", 3), ("StatefulSet", "rank", 1)] {
+        let workload = format!("nim/{kind}/{name}");
+        let counts = (pods, pods - 1);
+        plan.assignments.push(fleet::assignment(
+            &workload,
+            Mode::Exclusive,
+            None,
+            (None, gpu),
+            "l4-08",
+            counts,
+        ));
+    }
+    fleet::leave(&mut plan, "nim/ReplicaSet/embed", "l4-07", &["embed-7f-a"]);
+    fleet::leave(&mut plan, "nim/StatefulSet/rank", "l4-07", &["rank-0"]);
+    plan.summary.nodes_free = vec!["l4-07".to_owned()];
+    let node = |name: &str| {
+        serde_json::json!({"kind": "Node", "metadata": {"name": name, "labels": {}},
+            "status": {"allocatable": {"nvidia.com/gpu": "4"}}})
+    };
+    let pod = |name: &str, node: &str, kind: &str, owner: &str, hash: Option<&str>| {
+        serde_json::json!({"kind": "Pod", "status": {"phase": "Running"},
+            "metadata": {"namespace": "nim", "name": name, "labels": {"pod-template-hash": hash},
+                "ownerReferences": [{"kind": kind, "name": owner, "controller": true}]},
+            "spec": {"nodeName": node, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}})
+    };
+    let replica = |name: &str, node: &str| pod(name, node, "ReplicaSet", "embed-7f", Some("7f"));
+    let cluster = serde_json::json!({"items": [
+        node("l4-07"), node("l4-08"),
+        replica("embed-7f-a", "l4-07"), replica("embed-7f-b", "l4-08"), replica("embed-7f-c", "l4-08"),
+        pod("rank-0", "l4-07", "StatefulSet", "rank", None),
+    ]});
+    let stage = Stage::new("moves", &plan, Target::Native, &cluster);
+    let dirs: Vec<_> = stage.rendering.steps.iter().map(|s| s.dir.as_str()).filter(|d| *d > "17").collect();
+    assert_eq!(dirs, ["18-hold-nodes", "30-wave-01/3-moves/0001-l4-07", "60-free-nodes"]);
+    let mut restarted = BTreeSet::new();
+    for step in &stage.rendering.steps {
+        let (now, dark) = stage.take(step);
+        let named: BTreeSet<String> =
+            step.restarts.iter().map(|p| format!("{}/{}", p.namespace, p.name)).collect();
+        assert_eq!(now, named, "{}", step.dir);
+        assert!(!dark.contains("nim/embed"), "{} keeps two of its three pods", step.dir);
+        restarted.extend(now);
+    }
+    assert_eq!(restarted.len(), 2);
+    let cluster = stage.cluster.lock().unwrap();
+    assert!(cluster.nodes["l4-07"].cordoned && !cluster.nodes["l4-08"].cordoned);
+    for name in ["embed", "rank"] {
+        assert!(cluster.nodes_of(name).iter().all(|n| n == "l4-08"), "{name}");
+    }
 }

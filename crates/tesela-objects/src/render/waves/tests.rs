@@ -1,5 +1,4 @@
 //! Problems of all shapes, and the order of each followed by another bookkeeper than the one that made it.
-#![expect(clippy::unwrap_used, reason = "clippy knows tests by their attribute, not their helpers")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
