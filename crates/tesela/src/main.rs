@@ -1,5 +1,8 @@
 //! The command line of Tesela: reads at the rim, decides in the pure crates, prints through one printer.
 
+#[cfg(test)]
+#[path = "../../tesela-plan/tests/builders/mod.rs"]
+mod builders;
 mod activity;
 mod cli;
 mod failure;

@@ -128,6 +128,10 @@ pub(super) const ENGLISH: Text = Text {
     risks: "Risks",
     risks_none: "None that the input shows.",
     risk_unmet: ["1 pod fits nowhere and goes on waiting.", "{n} pods fit nowhere and go on waiting."],
+    risk_stop: [
+        "1 workload has running pods that must leave and pods that find no place, so some of it may stop: {names}.",
+        "{n} workloads have running pods that must leave and pods that find no place, so some of them may stop: {names}.",
+    ],
     risk_alone: [
         "1 workload is away while it restarts, since all its running pods do: {names}.",
         "{n} workloads are away while they restart, since all their running pods do: {names}.",

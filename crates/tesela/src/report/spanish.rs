@@ -134,6 +134,10 @@ pub(super) const SPANISH: Text = Text {
         "1 pod no cabe en ningún sitio y sigue esperando.",
         "{n} pods no caben en ningún sitio y siguen esperando.",
     ],
+    risk_stop: [
+        "1 carga tiene pods en marcha que deben irse y pods que no encuentran sitio, así que puede quedarse parada en parte: {names}.",
+        "{n} cargas tienen pods en marcha que deben irse y pods que no encuentran sitio, así que pueden quedarse paradas en parte: {names}.",
+    ],
     risk_alone: [
         "1 carga de trabajo no responde mientras se reinicia, porque se reinician todos sus pods en marcha: {names}.",
         "{n} cargas de trabajo no responden mientras se reinician, porque se reinician todos sus pods en marcha: {names}.",

@@ -61,7 +61,7 @@ words! {
         all_findings, foot;
     many:
         partial, waiting, nodes_set_free, gpus_change, pods_restart, requests_line, gpus, nodes, pods,
-        new_node, alike, not_drawn, tile_stranded, risk_unmet, risk_alone, risk_errors, risk_template,
+        new_node, alike, not_drawn, tile_stranded, risk_unmet, risk_stop, risk_alone, risk_errors, risk_template,
         unknown_pods, unknown_gpus, print_rows, rows_left_out, proof_open, likewise;
 }
 

@@ -34,6 +34,11 @@ fn list_risks(sheet: &Sheet<'_>) -> Vec<String> {
     if unmet > 0 {
         list.push(text.many(unmet, &text.risk_unmet));
     }
+    let stopped = stopped(sheet);
+    if !stopped.is_empty() {
+        let shown = text.some(&stopped.iter().map(String::as_str).collect::<Vec<_>>(), NAMED);
+        list.push(text.many_with(stopped.len() as u64, &text.risk_stop, &[("names", &shown)]));
+    }
     let away = away(sheet);
     if !away.is_empty() {
         let shown = text.some(&away.iter().map(String::as_str).collect::<Vec<_>>(), NAMED);
@@ -70,6 +75,17 @@ fn list_risks(sheet: &Sheet<'_>) -> Vec<String> {
         list.push(text.many_with(errors.len() as u64, &text.risk_errors, &[("names", &names(&subjects))]));
     }
     list
+}
+
+/// Workloads of which running pods leave their device and pods find no place.
+fn stopped(sheet: &Sheet<'_>) -> Vec<String> {
+    let moves = sheet.plan.restarting.iter().filter(|r| r.cause == RestartCause::Moves);
+    let leaving: BTreeSet<(&str, &str, &str)> =
+        moves.map(|r| (r.namespace.as_str(), r.kind.as_str(), r.workload.as_str())).collect();
+    let unmet = sheet.plan.unmet.iter();
+    let both = unmet.filter(|u| leaving.contains(&(&u.namespace, &u.kind, &u.workload)));
+    let names: BTreeSet<String> = both.map(|u| format!("{}/{}", u.namespace, u.workload)).collect();
+    names.into_iter().collect()
 }
 
 /// Workloads all of whose running pods restart.
