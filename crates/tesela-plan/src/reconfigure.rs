@@ -14,6 +14,7 @@ pub mod force;
 mod group;
 mod prove;
 mod relax;
+mod sift;
 mod solve;
 mod spare;
 mod steps;

@@ -143,6 +143,18 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "PERCENT", help_heading = "Activity")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=50))]
     pub(crate) at_once_risk: Option<u32>,
+    /// Instead of a plan: the way from the MIG layouts in force to exactly these counts, such as 1g.10gb=40,7g.80gb=2
+    ///
+    /// Over all MIG GPUs of the product together; a profile that is not named has none in the end. Says which GPU changes
+    /// how, in which order, and which pods restart.
+    #[arg(long, value_name = "PROFILE=COUNT,…", help_heading = "Reconfigure")]
+    pub(crate) target: Option<String>,
+    /// The product of --target, where MIG is on for several
+    #[arg(long, value_name = "PRODUCT", requires = "target", help_heading = "Reconfigure")]
+    pub(crate) product: Option<String>,
+    /// Empty GPUs of the product, beside those given, that --target may use on the way
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "target", help_heading = "Reconfigure")]
+    pub(crate) spares: u64,
     /// Findings shown in the table: a number, or `all`
     #[arg(long, default_value = "8", value_name = "N|all", help_heading = "Output")]
     pub(crate) findings: Rows,
@@ -419,6 +431,9 @@ Examples:
     tesela plan --print-usage-query > ask.sh
     sh ask.sh
     tesela plan cluster.json --usage usage.json
+
+  What it takes, and whom, to bring the MIG GPUs to other counts of profiles:
+    tesela plan cluster.json --target 1g.10gb=40,3g.40gb=6
 
   Quotas count every namespace only when kubectl lists them and the quotas in force too:
     kubectl get nodes,pods,namespaces,resourcequotas -A -o json | tesela plan -

@@ -7,6 +7,7 @@ pub(crate) mod layouts;
 pub(crate) mod lint;
 pub(crate) mod pack;
 pub(crate) mod plan;
+pub(crate) mod reconfigure;
 pub(crate) mod render;
 pub(crate) mod text;
 pub(crate) mod tile;

@@ -6,6 +6,7 @@ mod layouts;
 pub(crate) mod lint;
 mod pack;
 mod plan;
+pub(crate) mod reconfigure;
 mod render;
 
 use crate::cli::{Cli, Verb};

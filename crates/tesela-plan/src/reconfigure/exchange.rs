@@ -4,17 +4,22 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::relax::{Column, Vertex};
+use super::relax::{Column, Vertex, scalar};
 use super::table::Table;
 use crate::pack::TooLarge;
-use crate::pack::simplex::{add, mul, sub};
+use crate::pack::simplex::{add, dot, mul, sub};
 
 /// Changes looked at in one search for a path.
 const MOST_LOOKS: usize = 400_000;
 /// How far the rows may be off on the way, beyond what they are at the beginning.
 const DETOUR: i128 = 10;
+/// How far the rows may be off for a search to make sense.
+const FARTHEST: i128 = 40;
 /// Paths tried, since a path may want a GPU twice.
 const TRIES: usize = 12;
+
+/// Changes of one GPU each that bring the rows near.
+const MOST_APPROACHES: usize = 20_000;
 
 /// How many GPUs of each group become each shape: by group, sorted by shape, no zeros.
 pub(super) type Choice = Vec<Vec<(usize, i128)>>;
@@ -26,8 +31,8 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) fn new(table: &Table, vertex: &Vertex) -> Result<Self, TooLarge> {
-        let worth = table.holds.iter().map(|h| crate::pack::simplex::dot(&vertex.prices, h));
+    pub(super) fn new(table: &Table, den: i128, prices: &[i128], factor: i128) -> Result<Self, TooLarge> {
+        let worth = table.holds.iter().map(|h| dot(prices, h));
         let worth = worth.collect::<Result<Vec<_>, _>>()?;
         let shapes = table.shapes();
         let mut loss = Vec::with_capacity(table.groups() * shapes);
@@ -36,8 +41,8 @@ impl Losses {
             for (cost, worth) in table.costs(group).iter().zip(&worth) {
                 loss.push(match cost {
                     Some(cost) => {
-                        let cost = super::relax::scalar(*cost, vertex.factor)?;
-                        Some(sub(mul(vertex.den, cost)?, *worth)?)
+                        let cost = scalar(*cost, factor)?;
+                        Some(sub(mul(den, cost)?, *worth)?)
                     }
                     None => None,
                 });
@@ -56,20 +61,88 @@ impl Losses {
     }
 }
 
-/// The vertex with parts of GPUs rounded down; what is left of a group takes its key.
-pub(super) fn rounded(table: &Table, vertex: &Vertex) -> Choice {
-    let mut choice: Choice = Vec::with_capacity(table.groups());
-    for (&count, &key) in table.counts.iter().zip(&vertex.keys) {
-        choice.push(if count > 0 { vec![(key, count)] } else { Vec::new() });
+/// A choice with a vertex's groups as the vertex has them, parts of GPUs rounded down; what is left of a group takes its
+/// key. The other groups stay as they are.
+pub(super) fn rounded(table: &Table, vertex: &Vertex, mut choice: Choice) -> Choice {
+    for (&group, &key) in vertex.groups.iter().zip(&vertex.keys) {
+        choice[group] = vec![(key, table.counts[group])];
     }
     for (column, x) in vertex.work.iter().zip(&vertex.work_x) {
         let Column::Becomes { group, shape } = *column else { continue };
         let whole = x / vertex.den;
         if whole > 0 {
-            shift(&mut choice[group], vertex.keys[group], shape, whole);
+            shift(&mut choice[vertex.groups[group]], vertex.keys[group], shape, whole);
         }
     }
     choice
+}
+
+/// Each group at the shape with the least loss: the one given where that loses nothing, else the first.
+pub(super) fn cheapest(table: &Table, losses: &Losses, start: &[usize]) -> Choice {
+    let mut choice = Choice::with_capacity(table.groups());
+    for (group, &key) in start.iter().enumerate() {
+        let of = losses.of(group);
+        let first = of.iter().position(|loss| *loss == Some(0)).unwrap_or(key);
+        let shape = if of[key] == Some(0) { key } else { first };
+        choice.push(vec![(shape, table.counts[group])]);
+    }
+    choice
+}
+
+/// Every group at one shape.
+pub(super) fn all_at(table: &Table, shapes: &[usize]) -> Choice {
+    shapes.iter().zip(&table.counts).map(|(&shape, &count)| vec![(shape, count)]).collect()
+}
+
+/// Brings the rows near what is wanted by changes that lose nothing, many GPUs at a time.
+pub(super) fn approach(table: &Table, losses: &Losses, mut choice: Choice) -> Result<Choice, TooLarge> {
+    let mut rest = residual(table, &choice)?;
+    let far = |rest: &[i128]| rest.iter().map(|r| r.abs()).sum::<i128>();
+    let mut free: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    let add_free = |free: &mut BTreeMap<(usize, usize), Vec<usize>>, group: usize, from: usize| {
+        for (to, loss) in losses.of(group).iter().enumerate() {
+            if to != from && *loss == Some(0) {
+                free.entry((from, to)).or_default().push(group);
+            }
+        }
+    };
+    for (group, parts) in choice.iter().enumerate() {
+        parts.iter().filter(|(shape, _)| losses.of(group)[*shape] == Some(0)).for_each(|part| {
+            add_free(&mut free, group, part.0);
+        });
+    }
+    for _ in 0..MOST_APPROACHES {
+        let now = far(&rest);
+        let mut best: Option<(i128, (usize, usize))> = None;
+        for &(from, to) in free.keys() {
+            let next = rest
+                .iter()
+                .zip(&table.holds[to])
+                .zip(&table.holds[from])
+                .map(|((r, t), f)| (r - t + f).abs());
+            let next = next.sum::<i128>();
+            if next < now && best.is_none_or(|(least, _)| next < least) {
+                best = Some((next, (from, to)));
+            }
+        }
+        let Some((_, (from, to))) = best else { break };
+        let Some(groups) = free.get_mut(&(from, to)) else { break };
+        while let Some(group) = groups.pop() {
+            if choice[group].iter().any(|part| part.0 == from) {
+                shift(&mut choice[group], from, to, 1);
+                for ((rest, t), f) in rest.iter_mut().zip(&table.holds[to]).zip(&table.holds[from]) {
+                    *rest -= t - f;
+                }
+                if choice[group].iter().any(|part| part.0 == from) {
+                    groups.push(group);
+                }
+                add_free(&mut free, group, to);
+                break;
+            }
+        }
+        free.retain(|_, groups| !groups.is_empty());
+    }
+    Ok(choice)
 }
 
 /// What the rows lack.
@@ -89,7 +162,7 @@ pub(super) fn cost(table: &Table, choice: &Choice, factor: i128) -> Result<i128,
     for (group, parts) in choice.iter().enumerate() {
         for &(shape, count) in parts {
             let cost = table.costs(group)[shape].ok_or(TooLarge)?;
-            sum = add(sum, mul(count, super::relax::scalar(cost, factor)?)?)?;
+            sum = add(sum, mul(count, scalar(cost, factor)?)?)?;
         }
     }
     Ok(sum)
@@ -121,6 +194,9 @@ pub(super) fn repair(table: &Table, losses: &Losses, mut choice: Choice) -> Resu
         let rest = residual(table, &choice)?;
         if rest.iter().all(|r| *r == 0) {
             return Ok(Some(choice));
+        }
+        if rest.iter().map(|r| r.abs()).sum::<i128>() > FARTHEST {
+            return Ok(None);
         }
         let exchanges = exchanges(table, losses, &choice);
         let cheap = path(&exchanges, &rest, false)?;

@@ -20,15 +20,27 @@ pub(super) enum Column {
     Becomes { group: usize, shape: usize },
 }
 
-/// A vertex. Numbers are numerators over `den`, which is positive.
+/// Some of the groups, and what they together shall hold.
+pub(super) struct Part {
+    /// Indexes of groups.
+    pub(super) groups: Vec<usize>,
+    /// A shape for each of them to start from.
+    pub(super) keys: Vec<usize>,
+    /// What they shall sum to, by row.
+    pub(super) wants: Vec<i128>,
+    /// Weight that one missing or surplus instance counts; `None`: more than any choice of shapes.
+    pub(super) penalty: Option<i128>,
+}
+
+/// A vertex. Numbers are numerators over `den`, which is positive. Groups are counted within the part.
 pub(super) struct Vertex {
     pub(super) den: i128,
+    /// The groups of the part.
+    pub(super) groups: Vec<usize>,
     /// The shape that the rest of each group takes.
     pub(super) keys: Vec<usize>,
     pub(super) work: Vec<Column>,
     pub(super) work_x: Vec<i128>,
-    /// One weight of disturbance counts as many operations.
-    pub(super) factor: i128,
     /// Prices of the rows, weight and operations together.
     pub(super) prices: Vec<i128>,
     /// Prices of the rows for weight alone.
@@ -52,6 +64,17 @@ impl Vertex {
     }
 }
 
+/// How many operations one weight of disturbance counts: more than all there can be, with room for the denominators of
+/// prices, in which a weight may be cut.
+pub(super) fn factor(table: &Table) -> Result<i128, TooLarge> {
+    let mut most = 1i128;
+    for group in 0..table.groups() {
+        let operations = table.costs(group).iter().flatten().map(|c| c.operations).max().unwrap_or(0);
+        most = add(most, mul(table.counts[group], operations)?)?;
+    }
+    mul(most, 1 << 16)
+}
+
 /// The cost of a shape as one number.
 pub(super) fn scalar(cost: Cost, factor: i128) -> Result<i128, TooLarge> {
     add(mul(cost.weight, factor)?, cost.operations)
@@ -59,9 +82,10 @@ pub(super) fn scalar(cost: Cost, factor: i128) -> Result<i128, TooLarge> {
 
 struct Simplex<'a> {
     table: &'a Table,
+    groups: Vec<usize>,
+    counts: Vec<i128>,
     /// By group, then shape.
     costs: Vec<Option<i128>>,
-    factor: i128,
     /// What a missing or surplus instance costs; more than any choice of shapes.
     off: i128,
     off_weight: i128,
@@ -81,15 +105,16 @@ struct Simplex<'a> {
 ///
 /// # Errors
 /// When a number leaves 128 bits.
-pub(super) fn solve(table: &Table, start: &[usize]) -> Result<Vertex, TooLarge> {
-    let mut simplex = Simplex::new(table, start)?;
+pub(super) fn solve(table: &Table, factor: i128, part: Part) -> Result<Vertex, TooLarge> {
+    let mut simplex = Simplex::new(table, factor, part)?;
     let optimal = simplex.run()?;
     let mut weight_prices = vec![0; table.rows.len()];
     for (&column, row) in simplex.work.iter().zip(&simplex.inverse) {
         let cost = match column {
             Column::Off { .. } => simplex.off_weight,
             Column::Becomes { group, shape } => {
-                let weight = |shape: usize| table.costs(group)[shape].map_or(0, |c| c.weight);
+                let costs = table.costs(simplex.groups[group]);
+                let weight = |shape: usize| costs[shape].map_or(0, |c| c.weight);
                 weight(shape) - weight(simplex.keys[group])
             }
         };
@@ -97,30 +122,27 @@ pub(super) fn solve(table: &Table, start: &[usize]) -> Result<Vertex, TooLarge> 
             *price = add(*price, mul(cost, *value)?)?;
         }
     }
-    let Simplex { den, keys, work, x, factor, prices, .. } = simplex;
-    Ok(Vertex { den, keys, work, work_x: x, factor, prices, weight_prices, optimal })
+    let Simplex { den, groups, keys, work, x, prices, .. } = simplex;
+    Ok(Vertex { den, groups, keys, work, work_x: x, prices, weight_prices, optimal })
 }
 
 impl<'a> Simplex<'a> {
-    fn new(table: &'a Table, start: &[usize]) -> Result<Self, TooLarge> {
-        let (mut most_weight, mut most_operations) = (1i128, 1i128);
-        for group in 0..table.groups() {
-            let costs = table.costs(group).iter().flatten();
-            let weight = costs.clone().map(|c| c.weight).max().unwrap_or(0);
-            let operations = costs.map(|c| c.operations).max().unwrap_or(0);
-            most_weight = add(most_weight, mul(table.counts[group], weight)?)?;
-            most_operations = add(most_operations, mul(table.counts[group], operations)?)?;
-        }
-        // Room for the denominators: a reduced cost in weight is a multiple of 1/denominator.
-        let factor = mul(most_operations, 1 << 16)?;
-        let mut costs = Vec::with_capacity(table.groups() * table.shapes());
-        for group in 0..table.groups() {
-            for cost in table.costs(group) {
+    fn new(table: &'a Table, factor: i128, part: Part) -> Result<Self, TooLarge> {
+        let Part { groups, keys, wants: mut rest, penalty } = part;
+        let counts = groups.iter().map(|&group| table.counts[group]).collect::<Vec<_>>();
+        let mut most_weight = 1i128;
+        let mut costs = Vec::with_capacity(groups.len() * table.shapes());
+        for (&group, &count) in groups.iter().zip(&counts) {
+            let of = table.costs(group);
+            let weight = of.iter().flatten().map(|c| c.weight).max().unwrap_or(0);
+            most_weight = add(most_weight, mul(count, weight)?)?;
+            for cost in of {
                 costs.push(cost.map(|cost| scalar(cost, factor)).transpose()?);
             }
         }
-        let mut rest = table.rows.iter().map(|r| r.want).collect::<Vec<_>>();
-        for (&count, &key) in table.counts.iter().zip(start) {
+        // A part of an instance may be off, so the penalty is larger than the choice of shapes by all denominators.
+        let off_weight = penalty.map_or_else(|| mul(most_weight, 1 << 12), Ok)?;
+        for (&count, &key) in counts.iter().zip(&keys) {
             for (rest, held) in rest.iter_mut().zip(&table.holds[key]) {
                 *rest = sub(*rest, mul(count, *held)?)?;
             }
@@ -129,11 +151,12 @@ impl<'a> Simplex<'a> {
         let work = rest.iter().enumerate().map(sign).collect();
         let mut simplex = Self {
             table,
+            groups,
+            counts,
             costs,
-            factor,
-            off: mul(most_weight, factor)?,
-            off_weight: most_weight,
-            keys: start.to_vec(),
+            off: mul(off_weight, factor)?,
+            off_weight,
+            keys,
             work,
             rest,
             inverse: Vec::new(),
@@ -197,7 +220,7 @@ impl<'a> Simplex<'a> {
         let mut pivots = 0;
         let mut quiet = 0;
         let mut group = 0;
-        while quiet < self.table.groups() {
+        while quiet < self.groups.len() {
             if let Some(shape) = self.paying(group)? {
                 quiet = 0;
                 if !self.enter(group, shape)? {
@@ -209,7 +232,7 @@ impl<'a> Simplex<'a> {
             } else {
                 quiet += 1;
             }
-            group = (group + 1) % self.table.groups();
+            group = (group + 1) % self.groups.len();
         }
         Ok(true)
     }
@@ -246,7 +269,7 @@ impl<'a> Simplex<'a> {
                 let beside = self.work.iter().position(|c| is_of(*c, leaver));
                 let Some(row) = beside else {
                     // Nothing else of the group is in the basis: it goes over as a whole.
-                    let count = self.table.counts[group];
+                    let count = self.counts[group];
                     self.rekey(group, shape)?;
                     for (x, fall) in self.x.iter_mut().zip(&fall) {
                         *x = sub(*x, mul(*fall, count)?)?;
@@ -264,7 +287,7 @@ impl<'a> Simplex<'a> {
     }
 
     fn rekey(&mut self, group: usize, shape: usize) -> Result<(), TooLarge> {
-        let (count, old) = (self.table.counts[group], self.keys[group]);
+        let (count, old) = (self.counts[group], self.keys[group]);
         let (before, after) = (&self.table.holds[old], &self.table.holds[shape]);
         for ((rest, before), after) in self.rest.iter_mut().zip(before).zip(after) {
             *rest = sub(*rest, mul(count, after - before)?)?;
@@ -286,7 +309,7 @@ impl<'a> Simplex<'a> {
         }
         let mut candidates = Vec::with_capacity(fall.len() + groups.len());
         for of in groups {
-            let mut x = mul(self.table.counts[of], self.den)?;
+            let mut x = mul(self.counts[of], self.den)?;
             let mut y = if of == group { self.den } else { 0 };
             for ((column, part), fall) in self.work.iter().zip(&self.x).zip(fall) {
                 if is_of(*column, of) {

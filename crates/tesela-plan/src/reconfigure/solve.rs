@@ -8,8 +8,8 @@ use tesela_model::product::ProfileName;
 use super::exact::{self, Found};
 use super::exchange::{self, Choice, Losses};
 use super::group::{Group, groups, is_busy, is_pinned, weight};
-use super::prove::{self, Bound};
-use super::relax::{self, Vertex};
+use super::prove::Bound;
+use super::sift::{Off, sift};
 use super::steps::{Job, Seat, order};
 use super::table::{Table, homeless, wanted};
 use super::{
@@ -58,9 +58,6 @@ struct Chosen {
     searched: bool,
 }
 
-/// Rows that cannot be met, with what is missing or too much.
-type Off = Vec<(usize, i128)>;
-
 fn choose(table: &Table, start: &[usize]) -> Result<Result<Chosen, Off>, ReconfigureError> {
     if table.groups() == 0 {
         let off = table.rows.iter().enumerate().filter(|(_, r)| r.want > 0).map(|(at, r)| (at, r.want));
@@ -69,45 +66,32 @@ fn choose(table: &Table, start: &[usize]) -> Result<Result<Chosen, Off>, Reconfi
         let chosen = Chosen { choice: Vec::new(), bound, operations_bound: 0, searched: true };
         return Ok(if off.is_empty() { Ok(chosen) } else { Err(off) });
     }
-    let vertex = relax::solve(table, start)?;
-    if vertex.optimal && !vertex.off().is_empty() {
-        return Ok(Err(vertex.off()));
+    let sifted = sift(table, start)?;
+    if let Some(off) = sifted.off {
+        return Ok(Err(off));
     }
-    let bound = best_bound(table, &vertex)?;
-    let together = prove::together(table, vertex.den, &vertex.prices, vertex.factor)?;
-    let losses = Losses::new(table, &vertex)?;
-    let choice = exchange::repair(table, &losses, exchange::rounded(table, &vertex))?;
-    let cost = choice.as_ref().map(|c| exchange::cost(table, c, vertex.factor)).transpose()?;
-    let least = together.rounded();
+    let cost = sifted.cost(table)?;
+    let (factor, least) = (sifted.factor, sifted.together.rounded());
     let (choice, searched) = if cost == Some(least) {
-        (choice, true)
+        (sifted.choice, true)
     } else {
-        // Better than what is known means: the losses stay below the cost less the fractional optimum.
-        let ratio = vertex.den / together.scale;
-        let room = cost.map(|cost| (cost - 1) * vertex.den - together.value * ratio);
+        // Better than what is known means: the losses stay below the cost less the bound.
+        let Bound { value, scale, prices } = &sifted.together;
+        let losses = Losses::new(table, *scale, prices, factor)?;
+        let room = cost.map(|cost| (cost - 1) * scale - value);
         match exact::search(table, &losses, room)? {
             Found::Best(better) => (Some(better), true),
-            Found::Nothing => (choice, true),
-            Found::TooMuch => (choice, false),
+            Found::Nothing => (sifted.choice, true),
+            Found::TooMuch => (sifted.choice, false),
         }
     };
     let Some(choice) = choice else {
-        let rest = exchange::residual(table, &exchange::rounded(table, &vertex))?;
-        return Ok(Err(rest.into_iter().enumerate().filter(|(_, r)| *r != 0).collect()));
+        let near = exchange::residual(table, &exchange::all_at(table, start))?;
+        return Ok(Err(near.into_iter().enumerate().filter(|(_, r)| *r != 0).collect()));
     };
     let (disturbed, operations) = totals(table, &choice)?;
-    let proven = if searched { operations } else { (least - disturbed * vertex.factor).clamp(0, operations) };
-    Ok(Ok(Chosen { choice, bound, operations_bound: proven, searched }))
-}
-
-/// The better of the bounds that the weight's own prices and those of weight and operations together prove.
-fn best_bound(table: &Table, vertex: &Vertex) -> Result<Bound, TooLarge> {
-    let own = prove::weight(table, vertex.den, &vertex.weight_prices)?;
-    let scale = vertex.den.checked_mul(vertex.factor).ok_or(TooLarge)?;
-    Ok(match prove::weight(table, scale, &vertex.prices) {
-        Ok(other) if other.rounded() > own.rounded() => other,
-        _ => own,
-    })
+    let proven = if searched { operations } else { (least - disturbed * factor).clamp(0, operations) };
+    Ok(Ok(Chosen { choice, bound: sifted.weight, operations_bound: proven, searched }))
 }
 
 fn totals(table: &Table, choice: &Choice) -> Result<(i128, i128), TooLarge> {
@@ -310,7 +294,14 @@ fn explain(
         } else if in_the_way.is_empty() {
             "no layouts of these GPUs sum to exactly this target".to_owned()
         } else {
-            format!("instances that must not be disturbed leave no room for it on {} GPUs", in_the_way.len())
+            let whole = request.gpus.iter().any(|gpu| {
+                gpu.executor == Executor::GpuOperator && in_the_way.binary_search(&gpu.name).is_ok()
+            });
+            let end = if whole { "; MIG Manager changes a GPU only as a whole" } else { "" };
+            format!(
+                "instances that must not be disturbed leave no room for it on {} GPUs{end}",
+                in_the_way.len()
+            )
         };
         let how = if by > 0 { "short" } else { "too many" };
         blocked.push(Blocked {

@@ -190,13 +190,16 @@ impl Table {
         let leaving =
             group.instances.iter().filter(|(i, usage)| is_busy(*usage) && !instances(keep).any(|k| k == i));
         let leaving = leaving.fold(0, |mask, (i, _)| mask | units(i));
-        let whole = group.executor == Executor::GpuOperator;
-        let blocked = |state: Mask| {
-            let new = if whole { state } else { state & !now };
-            instances(new).filter(|i| units(i) & leaving != 0).count()
+        let whole = group.executor == Executor::GpuOperator && keep != now;
+        let rank = |state: Mask| {
+            if whole {
+                // Everything goes at once; what comes back in its place is at least the same to look at.
+                return now.count_ones() - (state & now).count_ones();
+            }
+            instances(state & !now).filter(|i| units(i) & leaving != 0).count() as u32
         };
-        let keeps = |state: &&Mask| whole && keep == 0 || *state & now == keep;
-        let state = shape.states.iter().filter(keeps).min_by_key(|&&state| blocked(state)).copied();
+        let keeps = |state: &&Mask| whole || *state & now == keep;
+        let state = shape.states.iter().filter(keeps).min_by_key(|&&state| rank(state)).copied();
         instances(state.unwrap_or(keep)).cloned().collect()
     }
 

@@ -44,7 +44,7 @@ struct Counted<'a> {
 /// Product, profile or count not usable, numbers beyond the arithmetic, output not writable.
 pub(crate) fn run(words: &Pack, products: &ProductTable, printer: &Printer) -> Result<Outcome, Failure> {
     let product = find(products, &words.product)?;
-    let demand = demand(product, &words.profiles)?;
+    let demand = counts(product, "--profiles", &words.profiles)?;
     let packing = pack_product(product, &demand).map_err(|error| Failure::input(error.to_string()))?;
     let answer = answer(product, &packing);
     printer.result(&answer, |page| table::pack::put(page, product, &demand, &packing))?;
@@ -66,25 +66,28 @@ fn answer<'a>(product: &'a Product, packing: &'a Packing) -> Answer<'a> {
     }
 }
 
-/// Reads `1g.10gb=100,2g.20gb=50`. A count of zero asks for nothing and is left out.
-fn demand(product: &Product, text: &str) -> Result<Vec<(ProfileName, u64)>, Failure> {
+/// Reads `1g.10gb=100,2g.20gb=50`, given with an option. A count of zero asks for nothing and is left out.
+///
+/// # Errors
+/// A word of another form, an unknown profile, one named twice, or a count that is none.
+pub(super) fn counts(product: &Product, flag: &str, text: &str) -> Result<Vec<(ProfileName, u64)>, Failure> {
     let example = || {
         let name = product.profiles.first().map_or("1g.10gb", |p| p.name.as_str());
-        format!("write --profiles PROFILE=COUNT,PROFILE=COUNT, such as --profiles {name}=10")
+        format!("write {flag} PROFILE=COUNT,PROFILE=COUNT, such as {flag} {name}=10")
     };
     if text.trim().is_empty() {
-        return Err(Failure::input("--profiles is empty: there is nothing to pack").hint(example()));
+        return Err(Failure::input(format!("{flag} is empty: there is nothing to pack")).hint(example()));
     }
     let mut demand: Vec<(ProfileName, u64)> = Vec::new();
     for word in text.split(',').map(str::trim) {
         let Some((name, number)) = word.split_once('=') else {
-            let message = format!("--profiles: `{word}` is not of the form PROFILE=COUNT");
+            let message = format!("{flag}: `{word}` is not of the form PROFILE=COUNT");
             return Err(Failure::input(message).hint(example()));
         };
         let profile = product.profile(name.trim()).map_err(|error| Failure::input(error.to_string()))?;
-        let number = count(name.trim(), number.trim())?;
+        let number = count(flag, name.trim(), number.trim())?;
         if demand.iter().any(|(known, _)| *known == profile.name) {
-            let message = format!("--profiles: {} is named twice; add the counts together", profile.name);
+            let message = format!("{flag}: {} is named twice; add the counts together", profile.name);
             return Err(Failure::input(message));
         }
         demand.push((profile.name.clone(), number));
@@ -93,10 +96,10 @@ fn demand(product: &Product, text: &str) -> Result<Vec<(ProfileName, u64)>, Fail
     Ok(demand)
 }
 
-fn count(name: &str, text: &str) -> Result<u64, Failure> {
+fn count(flag: &str, name: &str, text: &str) -> Result<u64, Failure> {
     let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
     let refuse = |why: &str| {
-        Failure::input(format!("--profiles: the count of {name} is `{text}`, {why}"))
+        Failure::input(format!("{flag}: the count of {name} is `{text}`, {why}"))
             .hint("a count is a whole number, 0 or more")
     };
     match text.parse() {
@@ -113,9 +116,9 @@ mod tests {
 
     #[test]
     fn a_count_is_digits_alone() {
-        assert_eq!(count("1g.10gb", "18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(count("--profiles", "1g.10gb", "18446744073709551615"), Ok(u64::MAX));
         for bad in ["", "+1", "-1", "1.5", "1e3", "0x10", "１", "18446744073709551616"] {
-            assert!(count("1g.10gb", bad).is_err(), "{bad}");
+            assert!(count("--profiles", "1g.10gb", bad).is_err(), "{bad}");
         }
     }
 }

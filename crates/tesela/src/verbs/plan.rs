@@ -38,6 +38,9 @@ pub(crate) fn run(
         return usage::print_queries(printer);
     }
     let mut gathered = gather(words, products, printer)?;
+    if let Some(target) = &words.target {
+        return super::reconfigure::run(words, target, &gathered, printer);
+    }
     let measured = gathered.evidence.as_ref().and_then(|e| e.activity.clone());
     let joint = activity::read(words, measured, &mut gathered.demand, &Settings::default(), printer)?;
     let input = PlanInput {
