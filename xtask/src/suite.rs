@@ -102,6 +102,10 @@ fn all(root: &Path) -> Result<Vec<Step>> {
         ),
         cargo("the README's main job", &main_job(root)?),
         cargo("benchmark of packing, quick", "test --quiet --locked -p tesela-plan --bench pack -- --quick"),
+        cargo(
+            "benchmark of reconfiguring, quick",
+            "test --quiet --locked -p tesela-plan --bench reconfigure -- --quick",
+        ),
         Step::own(
             "benchmark of observing, quick",
             "cargo xtask bench-observe --nodes 200 --pods 2000",
