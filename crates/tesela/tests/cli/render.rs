@@ -43,6 +43,30 @@ fn the_steps_are_written_and_told() {
     }
 }
 
+/// Report, plan and steps agree on who restarts: each pod by name, in one step.
+#[test]
+fn the_steps_name_each_pod_that_the_plan_restarts() {
+    let folder = planned("render_restarts");
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let plan = json(&std::fs::read_to_string(folder.join("plan.json")).unwrap());
+    let names = |pods: &serde_json::Value| -> Vec<String> {
+        let name = |p: &serde_json::Value| format!("{}/{}", p["namespace"], p["name"]);
+        pods.as_array().unwrap().iter().map(name).collect()
+    };
+    let mut wanted = names(&plan["restarting"]);
+    wanted.sort();
+    assert!(!wanted.is_empty());
+    for target in ["gpu-operator", "native"] {
+        let words = ["render", "plan.json", "--for", target, "--out", target, "--format", "json"];
+        let told = run_in(&folder, &words);
+        let steps = json(&told.stdout);
+        let steps = steps["steps"].as_array().unwrap();
+        let mut named: Vec<String> = steps.iter().flat_map(|s| names(&s["restarts"])).collect();
+        named.sort();
+        assert_eq!(named, wanted, "{target}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn scripts_can_be_run() {
