@@ -12,20 +12,20 @@ use crate::cluster;
 
 /// Runs the task with the words behind `bench-observe`, which are those of `cluster`.
 pub(crate) fn run(root: &Path, words: &[String]) -> Result<()> {
-    let program = build(root)?;
+    let program = program(root, &["--release"])?;
     let file = std::env::temp_dir().join(format!("tesela-bench-observe-{}.json", std::process::id()));
     let result = measure(&program, &file, words);
     let _ = std::fs::remove_file(&file);
     result
 }
 
-/// The release build of the program, and where it lies.
-fn build(root: &Path) -> Result<String> {
-    let words =
-        ["build", "--release", "--locked", "-p", "tesela", "--message-format=json-render-diagnostics"];
+/// A build of the program, and where it lies.
+pub(crate) fn program(root: &Path, profile: &[&str]) -> Result<String> {
+    let words = [&["build", "--locked", "-p", "tesela", "--message-format=json-render-diagnostics"], profile]
+        .concat();
     let mut command = Command::new("cargo");
     let mut child =
-        command.args(words).current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        command.args(&words).current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let told = BufReader::new(child.stdout.take().context("cargo has no output")?);
     let mut program = None;
     for line in told.lines() {

@@ -15,6 +15,7 @@ mod edges;
 mod lint_reference;
 mod profiles;
 mod reference;
+mod report;
 mod schema;
 mod suite;
 
@@ -36,7 +37,8 @@ usage: cargo xtask TASK
   cluster [--nodes N] [--pods M] [--seed S]
                        a large made-up cluster as kubectl prints it, on standard output
   bench-observe [--nodes N] [--pods M] [--seed S]
-                       time and memory of `tesela plan` on such a cluster";
+                       time and memory of `tesela plan` on such a cluster
+  report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md";
 
 fn main() -> ExitCode {
     match run() {
@@ -59,6 +61,7 @@ fn run() -> Result<ExitCode> {
         ["generate"] => generate(&root, false)?,
         ["generate", "--check"] => generate(&root, true)?,
         ["cluster", ..] => cluster::run(&words[1..])?,
+        ["report", ..] => report::run(&root, &words[1..])?,
         ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,
         _ => bail!("{USAGE}"),
     }

@@ -30,6 +30,9 @@ pub(crate) enum Extent<'a> {
 /// Runs the steps.
 pub(crate) fn run(root: &Path, extent: Extent<'_>) -> Result<ExitCode> {
     tools::install(root)?;
+    if !matches!(extent, Extent::Quick) {
+        tools::install_browser()?;
+    }
     let steps = match extent {
         Extent::Quick => vec![tests()],
         Extent::All => all(root)?,
@@ -100,6 +103,7 @@ fn all(root: &Path) -> Result<Vec<Step>> {
                 Call::cargo("doc --quiet --workspace --no-deps --locked").with("RUSTDOCFLAGS", "-D warnings"),
             ],
         ),
+        Step::own("report in a browser", "cargo xtask report", crate::report::step),
         cargo("the README's main job", &main_job(root)?),
         cargo("benchmark of packing, quick", "test --quiet --locked -p tesela-plan --bench pack -- --quick"),
         cargo(

@@ -43,6 +43,28 @@ pub(super) fn install(root: &Path) -> Result<()> {
     }
 }
 
+/// What the pages of `tesela plan --html` are looked at with, as Debian calls it.
+const BROWSER: [&str; 4] = ["chromium", "poppler-utils", "fonts-dejavu", "fonts-liberation"];
+
+/// Installs a browser where there is none, apt-get is there and may.
+pub(super) fn install_browser() -> Result<()> {
+    use crate::report::browser::{is_there, on_path};
+    if is_there() || on_path("apt-get").is_none() {
+        // The step that needs it says what is missing.
+        return Ok(());
+    }
+    println!("Installing a browser: {}", BROWSER.join(", "));
+    let words = [&["install", "-y", "-qq", "--no-install-recommends"], &BROWSER[..]].concat();
+    for words in [&["update", "-qq"][..], &words] {
+        let status = Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive").status();
+        if !status.is_ok_and(|status| status.success()) {
+            println!("`apt-get {}` failed", words.join(" "));
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// The search path with the installed commands at its end: what a developer has goes first.
 pub(super) fn path(root: &Path) -> Result<OsString> {
     let given = std::env::var_os("PATH").unwrap_or_default();
