@@ -230,6 +230,27 @@ fn answers_stand_behind_the_flag_and_need_pods() {
     refused(&["--usage", "usage.json"], &["<FILE>"]);
 }
 
+/// Two that work in the same hours share by their means, and not by who works when.
+#[test]
+fn who_works_when_decides_who_shares() {
+    let both = cluster(&[("day", "day-0", "app", json!([])), ("dusk", "dusk-0", "app", json!([]))]);
+    let hours = |pod: &str| {
+        let busy = |k: usize| if k % 288 < 96 { "100" } else { "0" }.to_owned();
+        let memory = std::iter::repeat_n("2000".to_owned(), 7 * 288);
+        let util = series("DCGM_FI_DEV_GPU_UTIL", pod, (0..7 * 288).map(busy));
+        answer(&[series("DCGM_FI_DEV_FB_USED", pod, memory), util])
+    };
+    let folder = with("joint", &both, &format!("{}{}", hours("day-0"), hours("dusk-0")));
+    let apart =
+        ["day", "dusk"].map(|one| assignment(&json_of(&folder, &["--at-once", "1"]), one)["mode"].clone());
+    assert!(!apart.contains(&json!("timeSliced")), "{apart:?}");
+    let evidence = json_of(&folder, &["--at-once", "1"]);
+    let joint = evidence["assumptions"].as_array().unwrap().iter().find(|a| a["subject"] == "joint activity");
+    assert!(joint.unwrap()["value"].as_str().unwrap().contains("2 workloads over 2016 windows"), "{joint:?}");
+    let by_means = planned(&folder, &["--width", "200"]);
+    assert!(by_means.stdout.contains("works 34 % of the time"), "{by_means}");
+}
+
 #[test]
 fn snapshots_are_a_series() {
     let folder = with("snapshots", &plain(), "");
