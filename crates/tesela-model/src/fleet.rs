@@ -72,6 +72,8 @@ pub struct Fleet {
     pub operator_namespace: Option<String>,
     /// Namespaces that exist and may get quotas, the system's own left out.
     pub namespaces: BTreeSet<String>,
+    /// What ResourceQuotas grant now, by namespace and resource, the lowest where several do.
+    pub quotas_in_force: BTreeMap<(String, GpuResource), u64>,
     /// GPU resource names that a node or a quota of the cluster knows.
     pub resources: BTreeSet<GpuResource>,
 }
@@ -127,6 +129,9 @@ pub struct Node {
     pub memory_taken: Bytes,
     /// The GPUs, in index order where known.
     pub gpus: Vec<Gpu>,
+    /// How many devices of a name kubelet gives out, where that is fewer than the GPUs offer: some do not work.
+    /// Which is not known. Absent = all of them.
+    pub allocatable: BTreeMap<GpuResource, u64>,
     /// How MIG devices are named here.
     pub mig_strategy: MigStrategy,
     /// Whether shared replicas carry `.shared` in their name.

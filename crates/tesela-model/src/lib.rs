@@ -13,6 +13,7 @@
 //! | [`network`] | a served model: its weights, what it keeps of each request |
 //! | [`demand`] | tenants, workloads, what their pods hold now |
 //! | [`price`] | what a GPU hour costs |
+//! | [`cloud`] | cloud instances with GPUs and their list prices |
 //! | [`finding`] | something true about today that costs money or breaks work |
 //! | [`plan`] | the decision |
 //! | [`server`] | programs that reserve GPU memory up front |
@@ -21,6 +22,7 @@
 //! The crate is pure: no clock, no file, no network, no environment.
 
 pub mod activity;
+pub mod cloud;
 pub mod demand;
 pub mod finding;
 pub mod fleet;

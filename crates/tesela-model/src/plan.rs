@@ -46,6 +46,7 @@ pub struct Plan {
     pub assumptions: Vec<Assumption>,
     /// The plan if an assumption is wrong, the one that changes most first; of five assumptions at most. Empty where
     /// nothing can be wrong, and beyond 4,000 pods.
+    #[serde(default)]
     pub sensitivity: Vec<WhatIf>,
     /// `null` without prices.
     pub cost: Option<Cost>,
@@ -57,6 +58,9 @@ pub struct Plan {
     pub summary: Summary,
     /// Room kept free, by pool.
     pub headroom: Vec<Headroom>,
+    /// Where pods without a place could run for money, where that was asked for.
+    #[serde(default)]
+    pub burst: Vec<Burst>,
     /// Every GPU as it is now, node by node; nodes without GPUs are left out.
     #[serde(default)]
     pub nodes_today: Vec<NodeToday>,
@@ -234,6 +238,50 @@ pub enum ChangeKind {
     MigModeReset,
     /// Mode or replicas without MIG.
     Sharing,
+}
+
+/// Cloud instances of one kind for pods that find no place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Burst {
+    /// `aws` or `azure`.
+    pub provider: String,
+    /// As the provider writes it, such as `us-east-1`.
+    pub region: String,
+    /// As the provider writes it, such as `p5.48xlarge`.
+    pub instance_type: String,
+    /// Table id, else the name as the node's label shows it.
+    pub product: String,
+    /// GPUs of one instance.
+    pub gpus_per_node: u32,
+    /// Instances.
+    pub nodes: u64,
+    /// List price of them all for one hour.
+    pub hourly_micros: Micros,
+    /// Currency of the price.
+    pub currency: String,
+    /// Who says the price.
+    pub source: String,
+    /// The day the price is of.
+    pub as_of: String,
+    /// Who would run there.
+    pub workloads: Vec<BurstWorkload>,
+}
+
+/// Pods of a workload that could run on cloud instances.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct BurstWorkload {
+    /// The workload's namespace.
+    pub namespace: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub workload: String,
+    /// Pods, at least 1.
+    pub count: u64,
+    /// How they would share GPUs there.
+    pub mode: Mode,
+    /// The table's name when `mode` is `mig`, else `null`.
+    pub profile: Option<ProfileName>,
 }
 
 /// Something the plan rests on.
@@ -446,6 +494,8 @@ pub enum RestartCause {
 pub struct Use {
     /// The workload's namespace; empty for pods that are no demand.
     pub namespace: String,
+    /// The workload's kind; empty for pods that are no demand.
+    pub kind: String,
     /// The workload's name.
     pub workload: String,
     /// Pods (1 unless the device is shared).

@@ -205,6 +205,7 @@ fn assemble(state: State, table: &ProductTable) -> Observation {
         has_nodes: nodes > 0,
         operator_namespace: operator_namespace(&state.pods),
         namespaces,
+        quotas_in_force: quotas_in_force(&state.quotas),
         resources,
         ..Fleet::default()
     };
@@ -233,6 +234,18 @@ fn take_from_nodes(
             node.memory_taken = Bytes(node.memory_taken.0.saturating_add(record.memory.0));
         }
     }
+}
+
+/// What a pod's request must stay below: quotas of one namespace all count, those with a scope bind only some pods.
+fn quotas_in_force(quotas: &BTreeMap<PodRef, Dated<QuotaRecord>>) -> BTreeMap<(String, GpuResource), u64> {
+    let mut lowest = BTreeMap::new();
+    for (name, quota) in quotas.iter().filter(|(_, quota)| !quota.record.scoped) {
+        for (resource, hard) in &quota.record.hard {
+            let entry = lowest.entry((name.namespace.clone(), resource.clone())).or_insert(*hard);
+            *entry = (*entry).min(*hard);
+        }
+    }
+    lowest
 }
 
 /// Every GPU resource name that a node, a pod or a quota knows.

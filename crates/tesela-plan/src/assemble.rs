@@ -6,6 +6,7 @@ mod headroom;
 mod nodes;
 mod reasons;
 mod restarts;
+mod unmet;
 mod uses;
 mod what_if;
 
@@ -23,6 +24,9 @@ use crate::decide::Decision;
 use crate::input::PlanInput;
 use crate::planner::Outcome;
 use crate::{cost, quota, today};
+
+/// A label's value has at most so many characters (Kubernetes).
+const LABEL_LENGTH: usize = 63;
 
 /// One way in which pods of a workload are placed; equal ones are one entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +60,7 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
     let headroom = headroom::headroom(input, outcome, &nodes, &pools);
     let changes = changes::changes(&outcome.world, &nodes);
     let quotas = quota::close(input.fleet, input.demand, &assignments, &nodes);
-    let (cost, cost_reason) = cost::cost(input, &nodes, &headroom);
+    let (cost, cost_reason) = cost::cost(input, &nodes, &headroom, &outcome.world.unseen());
     let summary = Summary {
         requests_to_change: requests_to_change(&assignments),
         unknown_gpus: unknown_gpus(input, &assignments),
@@ -65,7 +69,7 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
     let sensitivity = what_if::sensitivity(input, decisions, &summary);
     let restarting = restarts::restarting(input, decisions, outcome, &assignments, &pools);
     let mut findings = input.findings.to_vec();
-    findings.extend(quota::findings(input.demand, &assignments, &unmet));
+    findings.extend(quota::findings(input.fleet, input.demand, &assignments, &unmet, &quotas));
     findings.extend(headroom::findings(input, &headroom));
     findings.extend(reasons::findings(input, decisions, outcome));
     // Within a severity what was found first stays first: observation puts what concerns most GPUs first.
@@ -92,6 +96,7 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
         headroom,
         nodes_today: today::nodes(input.fleet, input.demand),
         restarting,
+        burst: Vec::new(),
         operator_namespace: input.fleet.operator_namespace.clone(),
     }
 }
@@ -141,13 +146,14 @@ fn assignments(
     assignments
 }
 
-/// What makes an entry of its own: workload, node, mode, resource, profile, and devices per pod.
-type EntryKey = (usize, Option<String>, Mode, GpuResource, Option<ProfileName>, u32);
+/// What makes an entry of its own: workload, node, mode, shares, resource, product, profile, and devices per pod.
+type EntryKey = (usize, Option<String>, (Mode, Option<u32>), GpuResource, (String, Option<ProfileName>), u32);
 
 /// Adds an entry to the one of its key. What differs between the two is said of neither.
 fn add(merged: &mut BTreeMap<EntryKey, Assignment>, workload: usize, entry: Assignment) {
-    let key =
-        (workload, entry.node.clone(), entry.mode, entry.resource.clone(), entry.profile.clone(), entry.gpus);
+    let way = (entry.mode, entry.replicas);
+    let what = (entry.product.clone(), entry.profile.clone());
+    let key = (workload, entry.node.clone(), way, entry.resource.clone(), what, entry.gpus);
     let Some(known) = merged.get_mut(&key) else {
         merged.insert(key, entry);
         return;
@@ -204,7 +210,7 @@ fn unmet(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outcome<'_>) -
                 kind: key.kind.clone(),
                 namespace: key.namespace.clone(),
                 count: left.count,
-                reason: reasons::why_unmet(input, &decisions[left.workload], outcome, left.workload),
+                reason: unmet::why(input, &decisions[left.workload], outcome, left.workload),
             }
         })
         .collect();
@@ -214,7 +220,7 @@ fn unmet(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outcome<'_>) -
 
 /// Pools of the nodes that hold work, by name.
 fn pools(nodes: &[PlannedNode], world: &crate::world::World<'_>) -> Vec<PlannedPool> {
-    let mut pools: BTreeMap<String, PlannedPool> = BTreeMap::new();
+    let mut pools: BTreeMap<PoolKey<'_>, PlannedPool> = BTreeMap::new();
     for (node, state) in nodes.iter().zip(&world.nodes) {
         if !state.used() {
             continue;
@@ -225,13 +231,13 @@ fn pools(nodes: &[PlannedNode], world: &crate::world::World<'_>) -> Vec<PlannedP
                 _ => None,
             };
             let replicas = gpu.replicas.or_else(|| shared_instances(gpu));
-            let name = pool_name(gpu.mode, &gpu.product, replicas, tenant.as_deref());
-            let pool = pools.entry(name.clone()).or_insert_with(|| PlannedPool {
-                name,
-                product: gpu.product.clone(),
-                mode: gpu.mode,
-                replicas,
-                tenant,
+            let key = (gpu.mode, gpu.product.as_str(), replicas, tenant);
+            let pool = pools.entry(key).or_insert_with_key(|(mode, product, replicas, tenant)| PlannedPool {
+                name: pool_name(*mode, product, *replicas, tenant.as_deref()),
+                product: (*product).to_owned(),
+                mode: *mode,
+                replicas: *replicas,
+                tenant: tenant.clone(),
                 nodes: Vec::new(),
                 gpus: 0,
             });
@@ -248,7 +254,27 @@ fn pools(nodes: &[PlannedNode], world: &crate::world::World<'_>) -> Vec<PlannedP
         pool.nodes.sort();
         pool.nodes.dedup();
     }
+    tell_apart(&mut pools);
+    pools.sort_by(|a, b| a.name.cmp(&b.name));
     pools
+}
+
+/// Mode, product, replicas and tenant.
+type PoolKey<'a> = (Mode, &'a str, Option<u32>, Option<String>);
+
+/// Names that came out alike, since a label's value holds less than a product's or tenant's name, get a number.
+fn tell_apart(pools: &mut [PlannedPool]) {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for pool in pools {
+        let name = pool.name.clone();
+        let mut number = 1;
+        while !taken.insert(pool.name.clone()) {
+            number += 1;
+            let end = format!("-{number}");
+            let room = LABEL_LENGTH - end.len();
+            pool.name = format!("{}{end}", name.chars().take(room).collect::<String>());
+        }
+    }
 }
 
 fn shared_instances(gpu: &tesela_model::plan::PlannedGpu) -> Option<u32> {
@@ -271,7 +297,7 @@ fn pool_name(mode: Mode, product: &str, replicas: Option<u32>, tenant: Option<&s
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' })
         .collect();
-    let cut: String = name.chars().take(63).collect();
+    let cut: String = name.chars().take(LABEL_LENGTH).collect();
     cut.trim_end_matches('-').to_owned()
 }
 
@@ -305,7 +331,7 @@ fn summary(
     nodes: &[PlannedNode],
     headroom: &[tesela_model::plan::Headroom],
 ) -> Summary {
-    let kept = cost::kept(input.fleet, nodes, headroom);
+    let kept = cost::kept(input.fleet, nodes, headroom, &outcome.world.unseen());
     let names: BTreeSet<&str> = kept.iter().filter_map(|n| n.name.as_deref()).collect();
     let used = |n: &&crate::world::NodeState<'_>| n.used();
     let held =

@@ -27,11 +27,12 @@ pub fn cost(
     input: &PlanInput<'_>,
     nodes: &[PlannedNode],
     headroom: &[Headroom],
+    unseen: &BTreeSet<&str>,
 ) -> (Option<Cost>, Option<String>) {
     let Some(prices) = input.prices else {
         return (None, Some(NO_PRICES.to_owned()));
     };
-    let products = kept(input.fleet, nodes, headroom)
+    let products = kept(input.fleet, nodes, headroom, unseen)
         .into_iter()
         .flat_map(|node| &node.gpus)
         .map(|gpu| gpu.product.as_str());
@@ -51,10 +52,17 @@ pub fn cost(
 }
 
 /// The planned nodes that hold work or headroom, and those that cannot be planned with (MIG INVALID, vGPU): nobody
-/// knows whether their work could go elsewhere, so they stay and are paid for. The others can be given back.
+/// knows whether their work could go elsewhere, so they stay and are paid for. So do those in `unseen`, where pods
+/// go on that hold something which no planned GPU shows. The others can be given back.
 #[must_use]
-pub fn kept<'a>(fleet: &Fleet, nodes: &'a [PlannedNode], headroom: &[Headroom]) -> Vec<&'a PlannedNode> {
+pub fn kept<'a>(
+    fleet: &Fleet,
+    nodes: &'a [PlannedNode],
+    headroom: &[Headroom],
+    unseen: &BTreeSet<&str>,
+) -> Vec<&'a PlannedNode> {
     let mut stay = headroom.iter().flat_map(|h| h.nodes.iter().map(String::as_str)).collect::<BTreeSet<_>>();
+    stay.extend(unseen);
     stay.extend(fleet.nodes.iter().filter(|n| n.unusable.is_some()).map(|n| n.name.as_str()));
     let works = |node: &PlannedNode| {
         node.gpus.iter().any(|gpu| {

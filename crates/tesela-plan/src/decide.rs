@@ -120,7 +120,8 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
         let why = if let Some(sharers) = joint(w) {
             format!("{needs}, and who works when lets {sharers} pods share a device")
         } else if w.duty.is_some() {
-            format!("{needs}, works {} of the time and needs no isolation", percent(duty))
+            let isolation = if said { "needs no isolation" } else { "nobody said that it needs isolation" };
+            format!("{needs}, works {} of the time and {isolation}", percent(duty))
         } else if said {
             format!("{needs} and isolation `{isolation}` is enough")
         } else {
@@ -128,11 +129,16 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
         };
         return (vec![share, instance, Shape::Whole], why);
     }
-    if joint(w) == Some(1) {
-        let why = format!("{needs} and works when others do, so it takes no turns with them");
-        return (vec![instance, Shape::Whole], why);
-    }
-    (vec![instance, Shape::Whole], format!("{needs} and nothing says that it may take turns"))
+    let why = match w.duty {
+        Some(_) if joint(w) == Some(1) => "works when others do, so it takes no turns with them".to_owned(),
+        Some(_) => format!(
+            "works {} of the time, too much to take turns (above {})",
+            percent(duty),
+            percent(settings.light_duty_permille)
+        ),
+        None => "nothing says that it may take turns".to_owned(),
+    };
+    (vec![instance, Shape::Whole], format!("{needs} and {why}"))
 }
 
 /// Work over several GPUs gets whole ones. A pod that asks for several instances or shares is left as it asks:
@@ -186,6 +192,10 @@ fn chosen_by_hand(
     let reason = format!("mode `{mode}` was chosen by hand");
     let shape = match mode {
         Mode::Exclusive => Shape::Whole,
+        Mode::Mig if isolation == Isolation::Device => {
+            let reason = format!("needs isolation `{isolation}`, which mode `{mode}` does not give");
+            return (vec![Shape::Whole], reason);
+        }
         Mode::Mig => {
             match (&w.profile, need_with_context(w, settings), w.request.as_ref().map(|r| &r.device)) {
                 (Some(profile), _, _) => Shape::Instance(InstanceNeed::Profile(profile.clone())),

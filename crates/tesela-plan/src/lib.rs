@@ -2,10 +2,11 @@
 
 pub mod activity;
 mod assemble;
+pub mod burst;
 pub mod cost;
 mod decide;
-pub mod evidence;
 pub mod estimate;
+pub mod evidence;
 pub mod input;
 pub mod layouts;
 pub mod pack;

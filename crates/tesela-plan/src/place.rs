@@ -5,24 +5,24 @@
 //! GPUs already in use are filled before others are opened, so that whole nodes come free.
 
 mod instance;
+mod setup;
 mod share;
 mod whole;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tesela_model::demand::{Isolation, NodeConstraints, Workload};
+use tesela_model::demand::{Isolation, Workload};
 use tesela_model::fleet::{Mode, Offer};
-use tesela_model::label;
 use tesela_model::resource::{GpuDevice, GpuResource};
 
 use crate::decide::{Decision, InstanceNeed, Shape, ShareNeed, need_with_context};
 use crate::input::PlanInput;
 use crate::world::mig::MigRules;
-use crate::world::{NodeState, Source, World};
+use crate::world::{NodeState, World};
 
-pub(crate) use self::share::{Pools, most_replicas};
+pub(crate) use self::setup::Setup;
+pub(crate) use self::share::most_replicas;
 
 /// Which pods of one priority go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum Order {
     Hungry,
 }
 
-/// The orders that are tried, until everything is seated.
+/// The orders that are tried.
 pub(crate) const ORDERS: [Order; 3] = [Order::Largest, Order::Picky, Order::Hungry];
 
 /// Which nodes are avoided, before anything else is weighed.
@@ -49,6 +49,23 @@ pub(crate) enum Avoid {
     Dear,
     /// One node.
     Node(usize),
+}
+
+/// One way to place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Recipe {
+    pub(crate) order: Order,
+    pub(crate) avoid: Avoid,
+    /// For each workload how far ahead of its order it goes; empty = nobody does.
+    pub(crate) ahead: Vec<u32>,
+    /// Whether that goes before priorities. Which plan is better is judged by priorities all the same.
+    pub(crate) above_priority: bool,
+}
+
+impl Recipe {
+    pub(crate) fn new(order: Order, avoid: Avoid) -> Self {
+        Self { order, avoid, ahead: Vec::new(), above_priority: false }
+    }
 }
 
 /// Pods of one workload that still need a seat.
@@ -70,21 +87,26 @@ pub(crate) struct Placer<'p, 'a> {
     pub(crate) input: &'p PlanInput<'a>,
     pub(crate) decisions: &'p [Decision],
     pub(crate) world: World<'a>,
-    pub(crate) pools: Pools,
+    setup: &'p Setup,
     /// For each node how much it is avoided; empty = not at all.
     avoided: Vec<u64>,
-    /// Nodes that satisfy a workload's constraints, by constraints: labels and taints do not change.
-    eligible: BTreeMap<(NodeConstraints, Vec<String>), Rc<Vec<usize>>>,
+    /// Nodes that satisfy the constraints of each of the set-up's groups.
+    eligible: Vec<Rc<Vec<usize>>>,
 }
 
 impl<'p, 'a> Placer<'p, 'a> {
-    pub(crate) fn new(input: &'p PlanInput<'a>, decisions: &'p [Decision], world: World<'a>) -> Self {
-        let pools = Pools::plan(input, decisions, &world);
-        Self { input, decisions, world, pools, avoided: Vec::new(), eligible: BTreeMap::new() }
+    pub(crate) fn new(
+        input: &'p PlanInput<'a>,
+        decisions: &'p [Decision],
+        setup: &'p Setup,
+        world: World<'a>,
+    ) -> Self {
+        let eligible = setup.eligible();
+        Self { input, decisions, world, setup, avoided: Vec::new(), eligible }
     }
 
     /// Avoids some nodes from now on.
-    pub(crate) fn avoid(&mut self, avoid: Avoid, seats: &[Seats]) {
+    fn avoid(&mut self, avoid: Avoid, seats: &[Seats]) {
         let nodes = self.world.nodes.len();
         self.avoided = match avoid {
             Avoid::Nothing => Vec::new(),
@@ -111,10 +133,11 @@ impl<'p, 'a> Placer<'p, 'a> {
     }
 
     /// Places what it can; what is left over comes back.
-    pub(crate) fn place_all(&mut self, seats: &[Seats], order: Order) -> Vec<Unseated> {
+    pub(crate) fn place_all(&mut self, seats: &[Seats], recipe: &Recipe) -> Vec<Unseated> {
+        self.avoid(recipe.avoid, seats);
         let mut keyed: Vec<_> = Vec::new();
         for seat in seats.iter().filter(|s| s.count > 0) {
-            keyed.push((self.rank(seat.workload, order), seat));
+            keyed.push((self.rank(seat.workload, recipe), seat));
         }
         keyed.sort_by(|a, b| a.0.cmp(&b.0));
         let mut left = Vec::new();
@@ -131,8 +154,8 @@ impl<'p, 'a> Placer<'p, 'a> {
         &self.input.demand.workloads[w]
     }
 
-    /// Priority, then what the order asks for, then the name.
-    fn rank(&mut self, w: usize, order: Order) -> impl Ord + use<'a> {
+    /// Priority, then what the recipe asks for, then the name.
+    fn rank(&self, w: usize, recipe: &Recipe) -> impl Ord + use<'a> {
         let workload = self.workload(w);
         let eligible = self.eligible(w).len();
         let size = match self.decisions[w].shapes.first() {
@@ -144,29 +167,32 @@ impl<'p, 'a> Placer<'p, 'a> {
                 _ => (0, Reverse(u64::from(workload.gpus)), Reverse(0)),
             },
             Some(Shape::Instance(need)) => {
-                let units = self.largest_units(need);
+                let units = self.largest_units(w, need);
                 (1, Reverse(units.0), Reverse(units.1))
             }
             Some(Shape::Share(need)) => (2, Reverse(need.memory.map_or(0, |m| m.0)), Reverse(0)),
         };
         let together = Reverse(workload.same_node);
-        let picky = match order {
+        let picky = match recipe.order {
             Order::Largest => 0,
             Order::Picky => eligible,
             Order::Hungry => {
                 usize::try_from(u64::MAX - workload.cpu.0.max(workload.memory.0 >> 20)).unwrap_or(0)
             }
         };
-        (Reverse(workload.priority), picky, size.0, together, size.1, size.2, eligible, &workload.key)
+        let ahead = recipe.ahead.get(w).copied().unwrap_or(0);
+        let first = Reverse(if recipe.above_priority { ahead } else { 0 });
+        let urgent = (first, Reverse(workload.priority), Reverse(ahead));
+        (urgent, picky, size.0, together, size.1, size.2, eligible, &workload.key)
     }
 
-    /// Memory of the instance in GB as its name says, and its slices, on the product where it is largest.
-    fn largest_units(&self, need: &InstanceNeed) -> (u64, u64) {
-        self.world
-            .kinds
-            .iter()
-            .filter_map(|kind| {
-                let rules = kind.rules.as_ref()?;
+    /// Memory of the instance in GB as its name says, and its slices, on the product where it is largest of those
+    /// that the workload may go to.
+    fn largest_units(&self, w: usize, need: &InstanceNeed) -> (u64, u64) {
+        let kinds = self.setup.kinds(w).iter();
+        kinds
+            .filter_map(|&kind| {
+                let rules = self.world.kinds[kind].rules.as_ref()?;
                 let profile = &rules.profiles[wanted_profile(rules, need)?];
                 Some((u64::from(profile.name.gigabytes()), u64::from(profile.slices)))
             })
@@ -175,7 +201,7 @@ impl<'p, 'a> Placer<'p, 'a> {
     }
 
     /// Places up to `count` pods of a workload by its shapes, the best first.
-    fn place(&mut self, w: usize, count: u64) -> u64 {
+    pub(crate) fn place(&mut self, w: usize, count: u64) -> u64 {
         if self.workload(w).same_node {
             return self.place_together(w, count);
         }
@@ -311,46 +337,11 @@ impl<'p, 'a> Placer<'p, 'a> {
     }
 
     /// Nodes that may take new pods of a workload, in the fleet's order.
-    fn eligible(&mut self, w: usize) -> Rc<Vec<usize>> {
-        let workload = self.workload(w);
-        let key = (workload.constraints.clone(), workload.products.clone());
-        if let Some(known) = self.eligible.get(&key) {
-            return Rc::clone(known);
-        }
-        let may_go = |n: &usize| self.may_go(&key.0, &key.1, &self.world.nodes[*n]);
-        let found = Rc::new((0..self.world.nodes.len()).filter(may_go).collect::<Vec<usize>>());
-        self.eligible.insert(key, Rc::clone(&found));
-        found
+    fn eligible(&self, w: usize) -> Rc<Vec<usize>> {
+        Rc::clone(&self.eligible[self.setup.group(w)])
     }
 
-    fn may_go(&self, constraints: &NodeConstraints, products: &[String], node: &NodeState<'_>) -> bool {
-        let taints = match node.source {
-            Source::Exists(n) => n.taints.as_slice(),
-            Source::Bought => &[],
-        };
-        node.open
-            && !node.gpus.is_empty()
-            && self.selects(constraints, node)
-            && constraints.repelled_by(taints).is_none()
-            && (products.is_empty()
-                || node.gpus.iter().any(|g| products.contains(&self.world.kinds[g.kind].name)))
-    }
-
-    fn selects(&self, constraints: &NodeConstraints, node: &NodeState<'_>) -> bool {
-        if let Some(name) = node.name() {
-            return constraints.selects(name, node.labels);
-        }
-        // A node that is not there yet will carry the label of its product.
-        let mut labels = node.labels.clone();
-        if let Some(product) = node.gpus.first().and_then(|g| self.world.kinds[g.kind].product)
-            && let Some(nvml) = product.nvml_names.first()
-        {
-            labels.entry(label::GPU_PRODUCT.to_owned()).or_insert_with(|| nvml.replace(' ', "-"));
-        }
-        constraints.selects("", &labels)
-    }
-
-    fn candidates(&mut self, w: usize, only: Option<usize>) -> Rc<Vec<usize>> {
+    fn candidates(&self, w: usize, only: Option<usize>) -> Rc<Vec<usize>> {
         match only {
             Some(node) => Rc::new(vec![node]),
             None => self.eligible(w),
@@ -380,14 +371,10 @@ impl<'p, 'a> Placer<'p, 'a> {
     }
 
     /// Offers of hardware to buy, the cheapest GPU first.
-    fn offers(&mut self) -> Vec<usize> {
-        let mut keyed = Vec::new();
-        for (offer, wanted) in self.input.fleet.buy.iter().enumerate() {
-            let kind = self.world.kind(self.input, &wanted.product, wanted.gpu_memory);
-            keyed.push((self.world.kinds[kind].weight, offer));
-        }
-        keyed.sort_unstable();
-        keyed.into_iter().map(|(_, offer)| offer).collect()
+    fn offers(&self) -> Vec<usize> {
+        let mut offers: Vec<usize> = (0..self.world.offered.len()).collect();
+        offers.sort_by_key(|&offer| (self.world.kinds[self.world.offered[offer]].weight, offer));
+        offers
     }
 
     /// One more node of an offer, where the workload may go to such a node.
@@ -403,20 +390,19 @@ impl<'p, 'a> Placer<'p, 'a> {
 
     /// Keeps the eligible lists true when a node comes.
     fn note_bought(&mut self, node: usize) {
-        let mut eligible = std::mem::take(&mut self.eligible);
-        for ((constraints, products), nodes) in &mut eligible {
-            if self.may_go(constraints, products, &self.world.nodes[node]) {
+        for (group, nodes) in self.eligible.iter_mut().enumerate() {
+            let member = &self.input.demand.workloads[self.setup.member(group)];
+            if setup::may_go(&self.world, member, &self.world.nodes[node]) {
                 Rc::make_mut(nodes).push(node);
             }
         }
-        self.eligible = eligible;
     }
 
     fn return_last(&mut self, offer: usize) {
         self.world.nodes.pop();
         self.world.bought[offer] -= 1;
         let gone = self.world.nodes.len();
-        for nodes in self.eligible.values_mut() {
+        for nodes in &mut self.eligible {
             Rc::make_mut(nodes).retain(|&n| n != gone);
         }
     }

@@ -20,6 +20,8 @@ use crate::today::offered;
 const GPU_CLASS: &str = "gpu.nvidia.com";
 const MIG_CLASS: &str = "mig.nvidia.com";
 const VFIO_CLASS: &str = "vfio.gpu.nvidia.com";
+/// Lines that a finding names before it says how many more there are.
+const NAMED: usize = 3;
 
 /// Units by tenant-free key: namespace, then resource.
 type Units = BTreeMap<(String, GpuResource), u64>;
@@ -59,11 +61,20 @@ pub fn close(
     quotas.into_iter().map(line).collect()
 }
 
-/// What is wrong with the quotas: a tenant's total below what its pods request under the plan; waiting pods
-/// that would use up what the placed ones need, since a quota counts them too.
+/// What to know of the quotas: a tenant's total below what its pods request under the plan; waiting pods that would use
+/// up what the placed ones need, since a quota counts them too; grants below the quotas in force; no room for the
+/// extra pod of a rolling update.
 #[must_use]
-pub fn findings(demand: &Demand, assignments: &[Assignment], unmet: &[Unmet]) -> Vec<Finding> {
+pub fn findings(
+    fleet: &Fleet,
+    demand: &Demand,
+    assignments: &[Assignment],
+    unmet: &[Unmet],
+    quotas: &[Quota],
+) -> Vec<Finding> {
     let mut found = Vec::new();
+    found.extend(below_those_in_force(fleet, quotas));
+    found.extend(no_room_to_roll(demand, assignments));
     for tenant in &demand.tenants {
         for (resource, total) in &tenant.quota {
             let need =
@@ -86,6 +97,60 @@ pub fn findings(demand: &Demand, assignments: &[Assignment], unmet: &[Unmet]) ->
     found.extend(unmet.iter().filter_map(|unmet| waiting(demand, unmet)));
     found.sort();
     found
+}
+
+/// Kubernetes takes the lowest quota, so a smaller grant takes away what somebody once gave.
+fn below_those_in_force(fleet: &Fleet, quotas: &[Quota]) -> Option<Finding> {
+    let granted: BTreeMap<(&str, &str), u64> =
+        quotas.iter().map(|q| ((q.namespace.as_str(), q.resource.as_str()), q.hard)).collect();
+    let lower = fleet.quotas_in_force.iter().filter_map(|((namespace, resource), now)| {
+        let hard = *granted.get(&(namespace.as_str(), resource.quota_key().as_str()))?;
+        (hard < *now).then(|| format!("{namespace} {hard} of {resource} instead of {now}"))
+    });
+    let lower = lower.collect::<Vec<_>>();
+    let shown = lower.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = lower.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!lower.is_empty()).then(|| Finding {
+        severity: Severity::Warning,
+        rule: "quota-below-that-in-force".into(),
+        subject: "Plan/quotas".into(),
+        message: format!("the plan grants what its pods request, less than quotas in force: {shown}{more}"),
+        fix: "where a namespace shall keep what it was given, write it as its tenant's `quota` in a Demand"
+            .into(),
+    })
+}
+
+/// A rolling update makes a pod more before one goes (maxSurge 25 %, rounded up, unless the Deployment says otherwise),
+/// and the quota is what the pods request.
+fn no_room_to_roll(demand: &Demand, assignments: &[Assignment]) -> Option<Finding> {
+    let rolls = |a: &&Assignment| a.kind == "ReplicaSet" || a.kind == "Deployment";
+    let generous = |a: &&Assignment| {
+        let of = demand.tenants.iter().find(|t| t.name == a.tenant);
+        of.is_some_and(|t| t.quota.contains_key(&a.resource))
+    };
+    let bound: BTreeSet<_> = assignments
+        .iter()
+        .filter(|a| rolls(a) && !generous(a))
+        .map(|a| (&a.namespace, &a.kind, &a.workload))
+        .collect();
+    let (namespace, _, workload) = bound.first()?;
+    let which = match bound.len() {
+        1 => format!("Deployment {namespace}/{workload}"),
+        n => format!("{n} Deployments (such as {namespace}/{workload})"),
+    };
+    Some(Finding {
+        severity: Severity::Info,
+        rule: "quota-leaves-no-surge".into(),
+        subject: "Plan/quotas".into(),
+        message: format!(
+            "the quotas grant what the planned pods request and no more, so the extra pod of a rolling update of {which} \
+             would be refused"
+        ),
+        fix: "set maxSurge: 0 and maxUnavailable: 1 there (strategy Recreate for one replica), or write a larger \
+              `quota` of the tenant in a Demand"
+            .into(),
+    })
 }
 
 /// Waiting pods exist in the cluster already when the workload names a request.

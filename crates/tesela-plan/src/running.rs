@@ -1,6 +1,6 @@
 //! What runs today: whether it already is as decided, and who may or must move.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tesela_model::demand::{Holding, Isolation, Workload};
 use tesela_model::fleet::{MigStrategy, Mode, Node, Offer};
@@ -30,12 +30,48 @@ pub(crate) enum Held<'a> {
 
 /// What a holding is.
 pub(crate) fn held<'a>(input: &PlanInput<'a>, holding: &Holding) -> Held<'a> {
-    let node = input.fleet.nodes.binary_search_by(|n| n.name.as_str().cmp(&holding.node));
-    let node = match node {
+    node(input, &holding.node).map_or(Held::Unseen, |node| held_on(node, holding))
+}
+
+/// A node by its name. The planner's nodes are in order.
+fn node<'a>(input: &PlanInput<'a>, name: &str) -> Option<&'a Node> {
+    match input.fleet.nodes.binary_search_by(|n| n.name.as_str().cmp(name)) {
         Ok(index) => Some(&input.fleet.nodes[index]),
-        Err(_) => input.fleet.nodes.iter().find(|n| n.name == holding.node),
-    };
-    node.map_or(Held::Unseen, |node| held_on(node, holding))
+        Err(_) => input.fleet.nodes.iter().find(|n| n.name == name),
+    }
+}
+
+/// Tenants whose pods hold shares, by node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sharers<'a> {
+    tenants: BTreeMap<&'a str, BTreeSet<&'a str>>,
+}
+
+impl<'a> Sharers<'a> {
+    pub(crate) fn of(input: &PlanInput<'a>) -> Self {
+        let mut tenants: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for workload in &input.demand.workloads {
+            for holding in &workload.running {
+                if held(input, holding).is_shared(holding) {
+                    tenants.entry(&holding.node).or_default().insert(&workload.tenant);
+                }
+            }
+        }
+        Self { tenants }
+    }
+
+    /// Whether only this tenant shares devices on a node.
+    fn is_alone(&self, node: &str, tenant: &str) -> bool {
+        self.tenants.get(node).is_none_or(|here| here.iter().all(|t| *t == tenant))
+    }
+}
+
+impl Held<'_> {
+    /// What cannot be seen is what its name says.
+    fn is_shared(&self, holding: &Holding) -> bool {
+        matches!(self, Self::Shared { .. } | Self::Instance { shared: true, .. })
+            || *self == Self::Unseen && holding.resource.shared
+    }
 }
 
 fn held_on<'a>(node: &'a Node, holding: &Holding) -> Held<'a> {
@@ -44,19 +80,24 @@ fn held_on<'a>(node: &'a Node, holding: &Holding) -> Held<'a> {
         if here.is_some_and(|place| gpu.uuid.as_ref().is_some_and(|u| *u != place.gpu)) {
             continue;
         }
+        // Under another name it is not this that the pod holds.
+        let named = |shared: bool| holding.resource.shared == (shared && node.shares_renamed);
         match (&gpu.offer, &holding.resource.device) {
             (Offer::Exclusive, GpuDevice::Gpu) if !holding.resource.shared => return Held::Whole,
-            (Offer::TimeSliced { replicas }, GpuDevice::Gpu) => {
+            (Offer::TimeSliced { replicas }, GpuDevice::Gpu) if named(true) => {
                 return Held::Shared { mode: Mode::TimeSliced, replicas: *replicas, product: &gpu.product };
             }
-            (Offer::Mps { replicas }, GpuDevice::Gpu) => {
+            (Offer::Mps { replicas }, GpuDevice::Gpu) if named(true) => {
                 return Held::Shared { mode: Mode::Mps, replicas: *replicas, product: &gpu.product };
             }
             (Offer::Mig { instances, replicas, .. }, device) => {
                 let single = node.mig_strategy == MigStrategy::Single;
-                let mine = instances.iter().find(|i| match device {
-                    GpuDevice::Gpu => single,
-                    GpuDevice::Mig(wanted) => *wanted == i.profile,
+                let mine = instances.iter().find(|i| {
+                    let device = match device {
+                        GpuDevice::Gpu => single,
+                        GpuDevice::Mig(wanted) => *wanted == i.profile,
+                    };
+                    device && named(replicas.contains_key(&i.profile))
                 });
                 if let Some(instance) = mine {
                     let shared = replicas.contains_key(&instance.profile);
@@ -70,26 +111,41 @@ fn held_on<'a>(node: &'a Node, holding: &Holding) -> Held<'a> {
 }
 
 /// Whether what a pod holds is what was decided for it.
-pub(crate) fn matches(input: &PlanInput<'_>, decision: &Decision, w: usize, holding: &Holding) -> bool {
+pub(crate) fn matches(
+    input: &PlanInput<'_>,
+    sharers: &Sharers<'_>,
+    decision: &Decision,
+    w: usize,
+    holding: &Holding,
+) -> bool {
     let workload = &input.demand.workloads[w];
     let held = held(input, holding);
     match decision.shapes.first() {
-        Some(Shape::AsRequested) | None => isolates(input, decision, w, holding),
+        Some(Shape::AsRequested) | None => isolates(input, sharers, decision, w, holding),
         Some(Shape::Whole) => held == Held::Whole && holding.devices == workload.gpus,
         Some(Shape::Instance(need)) => is_wanted_instance(input, need, &held),
-        Some(Shape::Share(need)) => is_wanted_share(input, need, &held, holding),
+        Some(Shape::Share(need)) => is_wanted_share(input, sharers, need, &held, holding),
     }
 }
 
 /// Whether what a pod holds isolates as much as it needs. What cannot be seen is left alone.
-pub(crate) fn isolates(input: &PlanInput<'_>, decision: &Decision, w: usize, holding: &Holding) -> bool {
+pub(crate) fn isolates(
+    input: &PlanInput<'_>,
+    sharers: &Sharers<'_>,
+    decision: &Decision,
+    w: usize,
+    holding: &Holding,
+) -> bool {
     let held = held(input, holding);
-    let shared = matches!(held, Held::Shared { .. } | Held::Instance { shared: true, .. });
+    let shared = held.is_shared(holding);
     match decision.isolation {
         Isolation::None => true,
-        Isolation::Tenant => !shared || is_alone(input, &holding.node, &input.demand.workloads[w].tenant),
+        Isolation::Tenant => !shared || sharers.is_alone(&holding.node, &input.demand.workloads[w].tenant),
         Isolation::Instance => !shared,
-        Isolation::Device => matches!(held, Held::Whole | Held::Unseen),
+        Isolation::Device => {
+            let named_whole = holding.resource.device == GpuDevice::Gpu && !shared;
+            held == Held::Whole || held == Held::Unseen && named_whole
+        }
     }
 }
 
@@ -106,7 +162,13 @@ fn is_wanted_instance(input: &PlanInput<'_>, need: &InstanceNeed, held: &Held<'_
     crate::place::wanted_profile(&rules, need) == rules.find(profile)
 }
 
-fn is_wanted_share(input: &PlanInput<'_>, need: &ShareNeed, held: &Held<'_>, holding: &Holding) -> bool {
+fn is_wanted_share(
+    input: &PlanInput<'_>,
+    sharers: &Sharers<'_>,
+    need: &ShareNeed,
+    held: &Held<'_>,
+    holding: &Holding,
+) -> bool {
     let Held::Shared { mode, replicas, product } = held else {
         return false;
     };
@@ -114,46 +176,48 @@ fn is_wanted_share(input: &PlanInput<'_>, need: &ShareNeed, held: &Held<'_>, hol
     let most = crate::place::most_replicas(memory, need, &input.settings);
     *mode == need.mode
         && *replicas <= most
-        && need.tenant.as_ref().is_none_or(|t| is_alone(input, &holding.node, t))
+        && need.tenant.as_ref().is_none_or(|t| sharers.is_alone(&holding.node, t))
 }
 
-fn gpu_memory(input: &PlanInput<'_>, node: &str, product: &str) -> Option<tesela_model::quantity::Mib> {
-    let gpus = input.fleet.nodes.iter().find(|n| n.name == node).map(|n| n.gpus.as_slice())?;
-    let found = gpus.iter().find(|g| g.product == product).and_then(|g| g.memory);
+/// The least memory that a GPU of a product has on a node.
+fn gpu_memory(input: &PlanInput<'_>, name: &str, product: &str) -> Option<tesela_model::quantity::Mib> {
+    let gpus = node(input, name)?.gpus.iter();
+    let found = gpus.filter(|g| g.product == product).filter_map(|g| g.memory).min();
     found.or_else(|| input.products.find(product).ok().and_then(|p| p.memory))
 }
 
-/// Whether only this tenant shares devices on a node.
-fn is_alone(input: &PlanInput<'_>, node: &str, tenant: &str) -> bool {
-    let shares =
-        |h: &Holding| matches!(held(input, h), Held::Shared { .. } | Held::Instance { shared: true, .. });
-    input
-        .demand
-        .workloads
-        .iter()
-        .filter(|w| w.tenant != tenant)
-        .flat_map(|w| &w.running)
-        .all(|h| h.node != node || !shares(h))
+/// Who may leave where its pods run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Movers {
+    /// Their device does not isolate enough: they must leave, and wait when there is no seat.
+    pub(crate) forced: BTreeSet<usize>,
+    /// They hold something else than a person chose by hand: they leave when there is a seat.
+    pub(crate) chosen: BTreeSet<usize>,
+    /// Something else was decided for them: they leave when that gains something.
+    pub(crate) willing: BTreeSet<usize>,
 }
 
-/// Workloads whose running pods must move (their device does not isolate enough), and those that may because
-/// something else was decided for them.
-pub(crate) fn movers(input: &PlanInput<'_>, decisions: &[Decision]) -> (BTreeSet<usize>, BTreeSet<usize>) {
-    let (mut forced, mut willing) = (BTreeSet::new(), BTreeSet::new());
+/// `fits[w][h]`: whether holding `h` of workload `w` is what was decided.
+pub(crate) fn movers(
+    input: &PlanInput<'_>,
+    sharers: &Sharers<'_>,
+    decisions: &[Decision],
+    fits: &[Vec<bool>],
+) -> Movers {
+    let mut movers = Movers::default();
     for (w, workload) in input.demand.workloads.iter().enumerate() {
         if !workload.movable {
             continue;
         }
         let decision = &decisions[w];
-        if workload.running.iter().any(|h| !isolates(input, decision, w, h)) {
-            forced.insert(w);
-        } else if may_gain(workload, decision)
-            && workload.running.iter().any(|h| !matches(input, decision, w, h))
-        {
-            willing.insert(w);
+        if workload.running.iter().any(|h| !isolates(input, sharers, decision, w, h)) {
+            movers.forced.insert(w);
+        } else if may_gain(workload, decision) && fits[w].contains(&false) {
+            let by_hand = workload.mode.is_some() || workload.profile.is_some();
+            if by_hand { &mut movers.chosen } else { &mut movers.willing }.insert(w);
         }
     }
-    (forced, willing)
+    movers
 }
 
 /// Work of unknown need keeps what it has; so does work whose decision is what it asks for.

@@ -8,6 +8,7 @@ mod changes;
 mod demand;
 mod device;
 mod figures;
+mod guess;
 mod isolation;
 mod node;
 mod placement;
@@ -24,6 +25,7 @@ use tesela_model::fleet::{Gpu, Mode, Node};
 use tesela_model::plan::{Assignment, Plan, PlannedNode};
 use tesela_model::product::Product;
 use tesela_model::quantity::Mib;
+use tesela_model::resource::GpuResource;
 
 pub use self::rule::Rule;
 pub use self::together::{JOINT_ACTIVITY, validate_together};
@@ -58,6 +60,7 @@ pub fn validate(input: &PlanInput<'_>, plan: &Plan) -> Vec<Fault> {
     isolation::check(&facts, &mut faults);
     proof::check(&facts, &mut faults);
     changes::check(&facts, &mut faults);
+    guess::check(&facts, &mut faults);
     quota::check(&facts, &mut faults);
     figures::check(&facts, &mut faults);
     faults.found.into_iter().collect()
@@ -90,17 +93,22 @@ struct Facts<'a> {
     /// Planned nodes that are not there yet.
     bought: Vec<&'a PlannedNode>,
     regulated: BTreeSet<&'a str>,
+    /// Devices that pods hold and that their node does not offer, by node.
+    unseen: BTreeMap<&'a str, BTreeMap<GpuResource, u64>>,
 }
 
 impl<'a> Facts<'a> {
     fn new(input: &'a PlanInput<'a>, plan: &'a Plan) -> Self {
         let key = |w: &'a Workload| (w.key.namespace.as_str(), w.key.kind.as_str(), w.key.name.as_str());
         let regulated = input.demand.tenants.iter().filter(|t| t.class == TenantClass::Regulated);
+        let workloads = input.demand.workloads.iter().map(|w| (key(w), w)).collect();
+        let nodes = input.fleet.nodes.iter().map(|n| (n.name.as_str(), n)).collect();
         Self {
             input,
             plan,
-            workloads: input.demand.workloads.iter().map(|w| (key(w), w)).collect(),
-            nodes: input.fleet.nodes.iter().map(|n| (n.name.as_str(), n)).collect(),
+            unseen: device::unseen(&nodes, &workloads),
+            workloads,
+            nodes,
             planned: plan.nodes.iter().filter_map(|n| Some((n.name.as_deref()?, n))).collect(),
             bought: plan.nodes.iter().filter(|n| n.name.is_none()).collect(),
             regulated: regulated.map(|t| t.name.as_str()).collect(),
@@ -108,8 +116,13 @@ impl<'a> Facts<'a> {
     }
 
     fn workload(&self, assignment: &Assignment) -> Option<&'a Workload> {
-        let key = (assignment.namespace.as_str(), assignment.kind.as_str(), assignment.workload.as_str());
-        self.workloads.get(&key).copied()
+        self.workloads.get(&key_of(assignment)).copied()
+    }
+
+    /// Whether its pods stay on devices that their node does not offer: they keep what nobody can see.
+    fn is_unseen(&self, a: &Assignment) -> bool {
+        let on = a.node.as_deref().and_then(|name| self.unseen.get(name));
+        a.staying == a.count && on.is_some_and(|held| held.contains_key(&a.resource))
     }
 
     /// Assignments with the workload they are of.
@@ -130,11 +143,11 @@ impl<'a> Facts<'a> {
         self.input.products.find(name).ok()
     }
 
-    /// Memory of a whole GPU: as the node shows it, else the table's, else an offer's.
+    /// Memory of a whole GPU: as the node shows it, else the most that an offer names, else the table's.
     fn gpu_memory(&self, gpu: Option<&Gpu>, product: &str) -> Option<Mib> {
         let offers = || self.input.fleet.buy.iter().filter(|o| o.product == product);
         gpu.and_then(|g| g.memory)
-            .or_else(|| offers().find_map(|o| o.gpu_memory))
+            .or_else(|| offers().filter_map(|o| o.gpu_memory).max())
             .or_else(|| self.product(product).and_then(|p| p.memory))
     }
 
@@ -148,6 +161,11 @@ impl<'a> Facts<'a> {
     fn need(&self, workload: &Workload) -> Option<u64> {
         workload.gpu_memory.map(|m| m.value.0.saturating_add(self.input.settings.context_overhead.0))
     }
+}
+
+/// The workload of an assignment.
+fn key_of(a: &Assignment) -> Key<'_> {
+    (&a.namespace, &a.kind, &a.workload)
 }
 
 /// Devices that an assignment takes.

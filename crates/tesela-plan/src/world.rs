@@ -7,7 +7,7 @@
 mod build;
 pub(crate) mod mig;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tesela_model::demand::PodRef;
 use tesela_model::fleet::{MigStrategy, Mode, Node, Offer};
@@ -78,6 +78,8 @@ pub(crate) struct Cut {
     /// At least 2 where shared.
     pub(crate) replicas: Option<u32>,
     pub(crate) users: Vec<User>,
+    /// As [`GpuState::unwell`].
+    pub(crate) unwell: bool,
 }
 
 /// What a GPU is under the plan.
@@ -98,6 +100,11 @@ pub(crate) struct GpuState<'a> {
     pub(crate) content: Content,
     /// Whether the starts of its instances are real, so that it may be cut beside them.
     pub(crate) exact: bool,
+    /// Whether it takes no new pods, since kubelet gives out fewer devices than there are. Which of them do not
+    /// work is not known, only how many; an idle one stands in for each.
+    pub(crate) unwell: bool,
+    /// Whether somebody is known to hold just this GPU.
+    pub(crate) placed: bool,
     /// Pods that hold something here today and do not stay, one entry per device.
     pub(crate) leaving: Vec<(PodRef, GpuResource)>,
 }
@@ -113,6 +120,25 @@ impl GpuState<'_> {
 }
 
 impl GpuState<'_> {
+    /// Whether it or one of its instances takes no new pods.
+    pub(crate) fn ails(&self) -> bool {
+        self.unwell || matches!(&self.content, Content::Mig(cuts) if cuts.iter().any(|c| c.unwell))
+    }
+
+    /// Whether it is offered today under a mode or replica count other than this one.
+    fn is_offered_otherwise(&self, full: &Full) -> bool {
+        let (mode, replicas) = match (&self.content, self.today) {
+            (Content::Full(_), Some(Offer::Exclusive)) => (Mode::Exclusive, 1),
+            (Content::Full(_), Some(Offer::TimeSliced { replicas })) => (Mode::TimeSliced, *replicas),
+            (Content::Full(_), Some(Offer::Mps { replicas })) => (Mode::Mps, *replicas),
+            _ => return false,
+        };
+        match full {
+            Full::Whole => mode != Mode::Exclusive,
+            Full::Shared(s) => (s.mode, s.replicas) != (mode, replicas),
+        }
+    }
+
     /// Whether something that runs here today stays.
     pub(crate) fn keeps(&self) -> bool {
         let stays = |users: &[User]| users.iter().any(|u| u.staying > 0);
@@ -160,6 +186,14 @@ pub(crate) struct NodeState<'a> {
     pub(crate) pods: BTreeMap<usize, u64>,
     /// Whether new pods may come.
     pub(crate) open: bool,
+    /// Pods that stay and hold something that the node does not offer any more, as far as can be seen.
+    pub(crate) unseen: u64,
+    /// Whether pods that stay hold GPUs that are not cut, beside idle ones, and nobody knows which.
+    pub(crate) guessed: bool,
+    /// Pods that leave GPUs that are not cut, where nobody knows which.
+    pub(crate) guessed_leavers: Vec<PodRef>,
+    /// Whether kubelet gives out fewer devices than there are.
+    pub(crate) ailing: bool,
 }
 
 impl NodeState<'_> {
@@ -174,31 +208,81 @@ impl NodeState<'_> {
         self.gpus.iter().any(GpuState::used)
     }
 
+    /// Whether nobody is on it under the plan, as far as can be seen and beyond.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.used() && self.unseen == 0
+    }
+
     /// Whether what its GPUs are is known well enough to plan with them.
     pub(crate) fn may_be_planned(&self) -> bool {
         !matches!(self.source, Source::Exists(node) if node.unusable.is_some())
     }
 
-    /// Whether the GPU Operator's MIG manager, where it keeps the node, would restart a pod that stays if MIG were
-    /// switched on one GPU: it destroys the instances of every GPU first, and where the product needs a reset it
-    /// resets all GPUs of the node (NVIDIA/mig-parted, mode step of apply). Tesela's agent touches that GPU only.
+    /// Whether a pod that stays might be restarted if MIG were switched on one GPU.
+    ///
+    /// The GPU Operator's MIG manager destroys the instances of every GPU first, and where the product needs a
+    /// reset it resets all GPUs of the node (NVIDIA/mig-parted, mode step of apply). Its config names GPUs by
+    /// index, so which GPU is idle and well must be known beforehand. Tesela's agent touches that GPU only, and
+    /// knows when it starts which one is idle.
     pub(crate) fn mode_change_disturbs(&self, needs_reset: bool) -> bool {
-        self.operator()
-            && self.gpus.iter().any(|g| g.keeps() && (needs_reset || matches!(g.content, Content::Mig(_))))
+        let kept = |g: &GpuState<'_>| g.keeps() && (needs_reset || matches!(g.content, Content::Mig(_)));
+        self.unseen > 0
+            || self.operator() && (self.guessed || self.ailing || self.gpus.iter().any(kept))
     }
 
     /// The same for another layout of one GPU: the MIG manager destroys all its instances.
     pub(crate) fn geometry_disturbs(&self, gpu: &GpuState<'_>) -> bool {
-        self.operator() && gpu.keeps()
+        !self.may_change(gpu) || self.operator() && gpu.keeps()
     }
 
-    fn operator(&self) -> bool {
+    /// Whether a pod that stays might be restarted, or meet others than today, if GPUs that are not cut were
+    /// offered so.
+    pub(crate) fn sharing_disturbs(&self, full: &Full) -> bool {
+        let fenced = matches!(full, Full::Shared(s) if s.tenant.is_some());
+        self.unseen > 0 && fenced
+            || self.gpus.iter().any(|g| {
+                g.is_offered_otherwise(full) && (self.unseen > 0 || self.guessed || g.keeps())
+            })
+    }
+
+    /// Whether GPUs that are not cut are offered otherwise than today, for somebody who is new on one.
+    pub(crate) fn changes_sharing(&self) -> bool {
+        let Some(full) = &self.full else { return false };
+        self.gpus.iter().any(|g| g.used() && !g.keeps() && g.is_offered_otherwise(full))
+    }
+
+    pub(crate) fn operator(&self) -> bool {
         matches!(self.source, Source::Exists(node) if node.operator)
     }
 
     /// Whether every MIG GPU here may be cut anew: nothing that stays sits at a guessed place.
     pub(crate) fn may_recut(&self, gpu: &GpuState<'_>) -> bool {
-        gpu.exact || !self.gpus.iter().any(|g| matches!(&g.content, Content::Mig(_)) && g.used() && !g.exact)
+        let guessed =
+            |g: &GpuState<'_>| matches!(&g.content, Content::Mig(_)) && g.used() && !g.exact;
+        self.may_change(gpu) && (gpu.exact || !self.gpus.iter().any(guessed))
+    }
+
+    /// Whether what this GPU is cut into may change at all.
+    fn may_change(&self, gpu: &GpuState<'_>) -> bool {
+        self.unseen == 0 && !gpu.ails() && !(self.operator() && self.ailing)
+    }
+
+    /// Forgets which GPU is which among those that are not cut, where who sits on which is a guess. The agent
+    /// looks for an idle one when the plan is carried out.
+    pub(crate) fn forget_which(&mut self) {
+        if !self.guessed && self.guessed_leavers.is_empty() {
+            return;
+        }
+        for gpu in &mut self.gpus {
+            if !gpu.placed && !matches!(gpu.today, Some(Offer::Mig { .. })) {
+                gpu.uuid = None;
+            }
+        }
+    }
+
+    /// Pods that leave this node, by the devices they hold.
+    pub(crate) fn leavers(&self) -> usize {
+        self.gpus.iter().map(|g| g.leaving.len()).sum()
     }
 
     pub(crate) fn take(&mut self, workload: usize, pods: u64, cpu: u64, memory: u64) {
@@ -213,6 +297,13 @@ impl NodeState<'_> {
     }
 }
 
+impl World<'_> {
+    /// Nodes with pods that stay and hold something that cannot be seen.
+    pub(crate) fn unseen(&self) -> BTreeSet<&str> {
+        self.nodes.iter().filter(|n| n.unseen > 0).filter_map(NodeState::name).collect()
+    }
+}
+
 /// The fleet while the planner decides.
 #[derive(Clone, Debug)]
 pub(crate) struct World<'a> {
@@ -222,6 +313,8 @@ pub(crate) struct World<'a> {
     pub(crate) lost: Vec<Lost>,
     /// How many nodes of each offer of `fleet.buy` were added.
     pub(crate) bought: Vec<u32>,
+    /// The kind of GPU of each offer of `fleet.buy`.
+    pub(crate) offered: Vec<usize>,
 }
 
 /// Running pods for which the node offers no device any more, as far as can be seen.
@@ -232,5 +325,7 @@ pub(crate) struct Lost {
     pub(crate) resource: GpuResource,
     pub(crate) devices: u32,
     pub(crate) pods: u64,
+    /// Whether its node is in the fleet; then it counts among the pods there.
+    pub(crate) on_node: bool,
     pub(crate) reason: String,
 }

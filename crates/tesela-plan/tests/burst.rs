@@ -40,8 +40,8 @@ fn one_large_model_goes_to_the_cheapest_gpu_that_holds_it() {
         told(&for_work(vec![large.clone()], "azure/eastus")),
         [("Standard_NC24ads_A100_v4", 1, 3_673_000)]
     );
-    // On AWS the H100 alone is the least.
-    assert_eq!(told(&for_work(vec![large], "aws")), [("p5.4xlarge", 1, 6_880_000)]);
+    // On AWS an RTX PRO 6000 of 96 GB is the least.
+    assert_eq!(told(&for_work(vec![large], "aws")), [("g7e.2xlarge", 1, 3_363_120)]);
 }
 
 #[test]

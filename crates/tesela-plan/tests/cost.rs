@@ -2,6 +2,8 @@
 
 mod builders;
 
+use std::collections::BTreeSet;
+
 use builders::*;
 use tesela_model::demand::{Isolation, Slo, TenantClass, Workload};
 use tesela_model::fleet::{Fleet, MigStrategy, Mode, Offer};
@@ -31,7 +33,7 @@ fn input<'a>(
 fn planned(name: Option<&str>, product: &str, gpus: usize, pods: u64) -> PlannedNode {
     let used_by = match pods {
         0 => vec![],
-        _ => vec![Use { namespace: "x".into(), workload: "w".into(), pods }],
+        _ => vec![Use { namespace: "x".into(), kind: "Deployment".into(), workload: "w".into(), pods }],
     };
     let gpu = PlannedGpu {
         uuid: None,
@@ -75,11 +77,11 @@ fn nodes_with_work_or_headroom_cost_whole() {
         planned(None, T4, 1, 1),
     ];
     let with = input(&fleet, &demand, Some(&book));
-    let found = cost(&with, &nodes, &[reserve("b")]).0.unwrap();
+    let found = cost(&with, &nodes, &[reserve("b")], &BTreeSet::new()).0.unwrap();
     assert_eq!(found.hourly_micros, Micros(8 * 3_000_000 + 2 * 500_000 + 500_000));
     assert_eq!((found.currency.as_str(), found.source.as_str()), ("EUR", "prices.yaml"));
 
-    let (none, reason) = cost(&input(&fleet, &demand, None), &nodes, &[]);
+    let (none, reason) = cost(&input(&fleet, &demand, None), &nodes, &[], &BTreeSet::new());
     assert_eq!(none, None);
     assert!(reason.unwrap().contains("--price PRODUCT=AMOUNT/h"));
 }
@@ -89,11 +91,11 @@ fn a_missing_price_is_named_and_no_sum_wraps() {
     let (fleet, demand) = (Fleet::default(), demand(vec![]));
     let nodes = [planned(Some("a"), H100, 1, 1), planned(Some("b"), T4, 1, 1)];
     let book = prices(&[(H100, 300)]);
-    let reason = cost(&input(&fleet, &demand, Some(&book)), &nodes, &[]).1.unwrap();
+    let reason = cost(&input(&fleet, &demand, Some(&book)), &nodes, &[], &BTreeSet::new()).1.unwrap();
     assert!(reason.contains(T4) && !reason.contains(H100), "{reason}");
     let mut dear = prices(&[(T4, 1)]);
     dear.gpu_hour.insert(H100.into(), Micros(i64::MAX));
-    let reason = cost(&input(&fleet, &demand, Some(&dear)), &nodes, &[]).1.unwrap();
+    let reason = cost(&input(&fleet, &demand, Some(&dear)), &nodes, &[], &BTreeSet::new()).1.unwrap();
     assert!(reason.contains("64 bits"), "{reason}");
 }
 

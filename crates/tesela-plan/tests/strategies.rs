@@ -26,7 +26,8 @@ proptest! {
         for ((name, resource), count) in held {
             let node = case.fleet.nodes.iter().find(|n| n.name == *name).unwrap();
             let offered: u64 = node.gpus.iter().filter_map(|g| units(node, g).get(resource).copied()).sum();
-            prop_assert!(count <= offered, "{} of {} {} held on {}", count, offered, resource, name);
+            // What is not offered at all any more is held on purpose.
+            prop_assert!(count <= offered || offered == 0, "{} of {} {} held on {}", count, offered, resource, name);
         }
         for w in &case.demand.workloads {
             let runs: u64 = w.running.iter().map(|h| h.pods.len() as u64).sum();
@@ -62,6 +63,14 @@ fn hard_cases_come_up() {
         see("unusable", case.fleet.nodes.iter().any(|n| n.unusable.is_some()));
         see("others", case.fleet.nodes.iter().any(|n| !n.held_by_others.is_empty()));
         see("prices", case.prices.is_some());
+        see("several offers", case.fleet.buy.len() > 1);
+        see("many nodes", case.fleet.nodes.len() > 12);
+        let kinds = |n: &tesela_model::fleet::Node| n.gpus.iter().map(|g| g.product.clone()).collect::<BTreeSet<_>>().len();
+        see("two products", case.fleet.nodes.iter().any(|n| kinds(n) > 1));
+        let memories: BTreeSet<_> = case.fleet.nodes.iter().flat_map(|n| &n.gpus).filter(|g| g.product == builders::ODD).map(|g| g.memory).collect();
+        see("one name, two kinds", memories.len() > 1);
+        see("native", case.fleet.nodes.iter().any(|n| !n.operator));
+        see("unwell", case.fleet.nodes.iter().any(|n| !n.allocatable.is_empty()));
         for mode in [Mode::Exclusive, Mode::Mig, Mode::TimeSliced, Mode::Mps] {
             let name = ["exclusive", "mig", "timeSliced", "mps"][mode as usize];
             see(name, case.fleet.nodes.iter().any(|n| n.gpus.iter().any(|g| g.offer.mode() == mode)));
@@ -69,6 +78,17 @@ fn hard_cases_come_up() {
         for w in &case.demand.workloads {
             see("running", !w.running.is_empty());
             see("placed", w.running.iter().any(|h| h.place.is_some()));
+            let node = |h: &tesela_model::demand::Holding| case.fleet.nodes.iter().find(|n| n.name == h.node).unwrap();
+            let uuid = |h: &tesela_model::demand::Holding| node(h).gpus.iter().any(|g| g.uuid.is_some());
+            see("unknown place", w.running.iter().any(|h| h.place.is_none() && uuid(h)));
+            let offers = |h: &tesela_model::demand::Holding| node(h).gpus.iter().any(|g| units(node(h), g).contains_key(&h.resource));
+            see("not offered any more", w.running.iter().any(|h| !offers(h)));
+            let by_hand = |mode| w.mode == Some(mode);
+            see("shares by hand", by_hand(Mode::TimeSliced) && w.count > 0);
+            see("MPS by hand", by_hand(Mode::Mps) && w.count > 0);
+            see("by hand and running", w.mode.is_some() && w.movable && !w.running.is_empty());
+            see("profile by hand and running", w.profile.is_some() && w.movable && !w.running.is_empty());
+            see("pinned and isolated", !w.movable && w.isolation.is_some() && !w.running.is_empty());
             see("waiting", w.running.is_empty() && w.count > 0);
             see("unknown", w.gpu_memory.is_none());
             see("unknown and running", w.gpu_memory.is_none() && !w.running.is_empty());
@@ -80,7 +100,7 @@ fn hard_cases_come_up() {
             see("regulated", w.tenant == "bank" && strategies_regulated(&case));
         }
     }
-    assert_eq!(seen.len(), 20, "only {seen:?} came up");
+    assert_eq!(seen.len(), 33, "only {seen:?} came up");
 }
 
 fn strategies_regulated(case: &Case) -> bool {

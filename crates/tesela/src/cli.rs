@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tesela_model::cloud::CloudList;
 
 /// Decides how every NVIDIA GPU of a Kubernetes fleet is shared.
 #[derive(Debug, Parser)]
@@ -121,6 +122,12 @@ pub(crate) struct Plan {
     /// A PriceBook document
     #[arg(long = "prices", value_name = "FILE", help_heading = "Prices")]
     pub(crate) price_book: Option<PathBuf>,
+    /// Take the dated list prices of a cloud for products that have none: aws, azure, azure/westeurope
+    #[arg(long, value_name = "PROVIDER[/REGION]", value_parser = cloud_list, help_heading = "Prices")]
+    pub(crate) cloud_prices: Option<&'static CloudList>,
+    /// Say on which cloud instances the pods that do not fit could run, at list price
+    #[arg(long, value_name = "PROVIDER[/REGION]", value_parser = cloud_list, help_heading = "Prices")]
+    pub(crate) burst: Option<&'static CloudList>,
     /// A log of requests (CSV): who works when decides which pods may share a device; may be repeated
     ///
     /// Columns: time,namespace,workload,input_tokens,output_tokens or time,namespace,workload,seconds, and kind if
@@ -161,6 +168,14 @@ pub(crate) struct Plan {
     /// Rows shown in each other part of the table: a number, or `all`
     #[arg(long, default_value = "30", value_name = "N|all", help_heading = "Output")]
     pub(crate) rows: Rows,
+}
+
+/// A list of cloud prices by name.
+fn cloud_list(name: &str) -> Result<&'static CloudList, String> {
+    CloudList::find(name).ok_or_else(|| {
+        let known = CloudList::builtin().iter().map(CloudList::name).collect::<Vec<_>>();
+        format!("no list of that name; there are {}", known.join(", "))
+    })
 }
 
 /// Languages of the report.

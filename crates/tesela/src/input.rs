@@ -5,8 +5,8 @@ use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
 use tesela_formats::documents::{
-    DEFAULT_HEADROOM_NODES, DemandDocument, Document, FleetDocument, join_price_books, merge_all,
-    merge_fleet, parse_price_flag, read_document,
+    DEFAULT_HEADROOM_NODES, DemandDocument, Document, FleetDocument, check_joined, join_price_books, merge_all,
+    merge_fleet, parse_price_flag, read_document, unlike_observed,
 };
 use tesela_model::demand::{Demand, Workload, WorkloadKey};
 use tesela_model::finding::Finding;
@@ -96,6 +96,11 @@ pub(crate) fn gather(
         // the plan's own summary counts what is left.
         findings.retain(|finding| finding.rule != NEED_UNKNOWN);
     }
+    check_joined(&merged).map_err(|error| {
+        let hint = error.fix;
+        Failure::input(error.to_string()).hint(hint)
+    })?;
+    findings.extend(observed.iter().flat_map(|observed| unlike_observed(observed, &merged)));
     let start = Fleet { headroom_nodes: DEFAULT_HEADROOM_NODES, ..fleet };
     Ok(Gathered {
         fleet: fleets.into_iter().fold(start, merge_fleet),
@@ -278,6 +283,10 @@ fn with_flags(
     words: &cli::Plan,
     products: &ProductTable,
 ) -> Result<Option<PriceBook>, Failure> {
+    // First, so that every price that a user gives replaces it.
+    if let Some(list) = words.cloud_prices {
+        books.insert(0, list.price_book());
+    }
     let of_book = books.first().map(|book| book.currency.clone());
     let currency = words.currency.clone().or(of_book).unwrap_or_else(|| "EUR".to_owned());
     for flag in &words.prices {

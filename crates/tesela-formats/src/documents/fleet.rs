@@ -59,6 +59,7 @@ pub fn merge_fleet(observed: Fleet, document: FleetDocument) -> Fleet {
         has_nodes: observed.has_nodes || written.has_nodes,
         operator_namespace: observed.operator_namespace,
         namespaces: observed.namespaces,
+        quotas_in_force: observed.quotas_in_force,
         resources: observed.resources,
     };
     fleet.buy.extend(written.buy);
@@ -70,6 +71,7 @@ pub fn merge_fleet(observed: Fleet, document: FleetDocument) -> Fleet {
 fn refine(seen: Node, written: Node) -> Node {
     let mut labels = seen.labels;
     labels.extend(written.labels);
+    let same_offers = written.gpus.iter().map(|g| &g.offer).eq(seen.gpus.iter().map(|g| &g.offer));
     Node {
         labels,
         taints: if written.taints.is_empty() { seen.taints } else { written.taints },
@@ -78,6 +80,8 @@ fn refine(seen: Node, written: Node) -> Node {
         cpu_taken: seen.cpu_taken,
         memory_taken: seen.memory_taken,
         held_by_others: seen.held_by_others,
+        // What kubelet gives out is known of the GPUs as they were seen.
+        allocatable: if same_offers { seen.allocatable } else { written.allocatable },
         ..written
     }
 }

@@ -158,7 +158,7 @@ pub(super) fn observe(
     if !record.is_gpu_node(&offered) {
         return None;
     }
-    let Counted { gpus, strategy, unusable } = count(name, &record, &offered, table, cutter, drafts);
+    let Counted { gpus, allocatable, strategy, unusable } = count(name, &record, &offered, table, cutter, drafts);
     let renamed = offered.iter().any(|(r, o)| r.shared && o.capacity > 0);
     let ready = record.ready.unwrap_or(true);
     // A MIG GPU without instances has nothing to offer and is well; anything else should offer something.
@@ -175,6 +175,7 @@ pub(super) fn observe(
         cpu_taken: MilliCpu(0),
         memory_taken: Bytes(0),
         gpus,
+        allocatable,
         mig_strategy: strategy,
         shares_renamed: renamed,
         held_by_others: Vec::new(),

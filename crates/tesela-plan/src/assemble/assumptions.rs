@@ -127,12 +127,15 @@ fn otherwise(doubt: Doubt, plan: &Summary, sensitivity: &[WhatIf], untold: &str)
     };
     let now = &plan.plan;
     let figures = [
-        (then.gpus_held, now.gpus_held, "GPUs hold work"),
-        (then.nodes, now.nodes, "nodes stay"),
-        (then.pods_waiting, now.pods_waiting, "pods wait"),
+        (then.gpus_held, now.gpus_held, "GPU holds work", "GPUs hold work"),
+        (then.nodes, now.nodes, "node stays", "nodes stay"),
+        (then.pods_waiting, now.pods_waiting, "pod waits", "pods wait"),
     ];
-    let differs = figures.iter().filter(|(then, now, _)| then != now);
-    let told = differs.map(|(then, now, what)| format!("{then} {what} instead of {now}")).collect::<Vec<_>>();
+    let differs = figures.iter().filter(|(then, now, ..)| then != now);
+    let say = |(then, now, one, several): &(u64, u64, &str, &str)| {
+        format!("{then} {} instead of {now}", if *then == 1 { one } else { several })
+    };
+    let told = differs.map(say).collect::<Vec<_>>();
     if told.is_empty() {
         return format!("{}: as many GPUs, nodes and waiting pods", then.change);
     }

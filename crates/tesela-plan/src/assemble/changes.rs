@@ -17,6 +17,11 @@ pub(super) fn changes(world: &World<'_>, nodes: &[PlannedNode]) -> Vec<Change> {
         for (planned, gpu) in node.gpus.iter().zip(&state.gpus) {
             let Some(change) = change(world, state, planned, gpu) else { continue };
             let mut disturbed_pods: Vec<_> = gpu.leaving.iter().map(|(pod, _)| pod.clone()).collect();
+            // The MIG manager is told indices, and which GPU is idle is a guess: any of these may be hit.
+            let cut = matches!(change, ChangeKind::MigMode | ChangeKind::MigModeReset);
+            if cut && state.operator() && !matches!(gpu.today, Some(Offer::Mig { .. })) {
+                disturbed_pods.extend(state.guessed_leavers.iter().cloned());
+            }
             disturbed_pods.sort();
             disturbed_pods.dedup();
             changes.push(Change {

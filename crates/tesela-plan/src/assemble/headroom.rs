@@ -28,7 +28,7 @@ pub(super) fn headroom(
             .filter(|&n| nodes[n].name.as_ref().is_some_and(|name| pool.nodes.binary_search(name).is_ok()))
             .collect();
         let stands_in =
-            |n: usize, member: usize| covers(&outcome.world.nodes[n], &outcome.world.nodes[member]);
+            |n: usize, member: usize| covers(input, &outcome.world.nodes[n], &outcome.world.nodes[member]);
         let spare: Vec<usize> = (0..nodes.len())
             .filter(|n| is_free(&outcome.world.nodes[*n]) && !taken.contains(n))
             .filter(|&n| members.iter().any(|&m| stands_in(n, m)))
@@ -50,12 +50,16 @@ pub(super) fn headroom(
 }
 
 fn is_free(node: &NodeState<'_>) -> bool {
-    node.open && !node.gpus.is_empty() && !node.used() && node.name().is_some()
+    node.open && !node.gpus.is_empty() && node.is_empty() && !node.ailing && node.name().is_some()
 }
 
-/// Whether a free node can take over the whole work of another.
-fn covers(spare: &NodeState<'_>, member: &NodeState<'_>) -> bool {
+/// Whether a free node can take over the whole work of another: GPUs, CPU, memory, and every pod may go there.
+fn covers(input: &PlanInput<'_>, spare: &NodeState<'_>, member: &NodeState<'_>) -> bool {
     let (Source::Exists(a), Source::Exists(b)) = (spare.source, member.source) else { return false };
+    let admits = |w: &usize| {
+        let constraints = &input.demand.workloads[*w].constraints;
+        constraints.selects(&a.name, &a.labels) && constraints.repelled_by(&a.taints).is_none()
+    };
     let kinds = |n: &NodeState<'_>| {
         let mut kinds: Vec<usize> = n.gpus.iter().map(|g| g.kind).collect();
         kinds.sort_unstable();
@@ -68,7 +72,7 @@ fn covers(spare: &NodeState<'_>, member: &NodeState<'_>) -> bool {
     kinds(spare) == kinds(member)
         && enough(spare.cpu_left, b.cpu.map(|c| c.0.saturating_sub(member.cpu_left.unwrap_or(0))))
         && enough(spare.memory_left, b.memory.map(|m| m.0.saturating_sub(member.memory_left.unwrap_or(0))))
-        && a.taints == b.taints
+        && member.pods.keys().all(admits)
 }
 
 fn sentence(pool: &PlannedPool, wanted: u32, names: &[String], survives: bool, new: bool) -> String {
@@ -85,7 +89,10 @@ fn sentence(pool: &PlannedPool, wanted: u32, names: &[String], survives: bool, n
             format!("{} stays free and can stand in for any node of pool {pool}", names.join(", "))
         }
         (_, _, false) => {
-            format!("{} stays free for pool {pool}, but is smaller than its largest node", names.join(", "))
+            format!(
+                "{} stays free for pool {pool}, but cannot take over each of its nodes (other GPUs, CPU, memory, labels or taints)",
+                names.join(", ")
+            )
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tesela_model::demand::WorkloadKey;
 use tesela_model::fleet::{MigStrategy, Mode, Offer};
 use tesela_model::label;
 use tesela_model::origin::Origin;
@@ -39,7 +40,9 @@ pub(super) fn nodes(input: &PlanInput<'_>, world: &World<'_>) -> (Vec<PlannedNod
 
 /// Mode and replicas under which the GPUs of a node that are not cut are offered.
 pub(super) fn full_offer(state: &NodeState<'_>, gpu: &GpuState<'_>) -> (Mode, Option<u32>) {
-    match (&state.full, gpu.today) {
+    // What nobody new uses stays as it is, unless the node's sharing changes: that is of all GPUs alike.
+    let as_today = gpu.keeps() || !gpu.used() && !state.changes_sharing();
+    match (state.full.as_ref().filter(|_| !as_today), gpu.today) {
         (Some(Full::Whole), _) => (Mode::Exclusive, None),
         (Some(Full::Shared(s)), _) => (s.mode, Some(s.replicas)),
         (None, Some(Offer::TimeSliced { replicas })) => (Mode::TimeSliced, Some(*replicas)),
@@ -111,14 +114,11 @@ impl Here<'_, '_> {
     }
 
     fn usage(&self, user: &User) -> Use {
-        let (namespace, workload) = match user.owner {
-            Owner::Workload(w) => {
-                let key = &self.input.demand.workloads[w].key;
-                (key.namespace.clone(), key.name.clone())
-            }
-            Owner::Others => (String::new(), String::new()),
+        let Owner::Workload(w) = user.owner else {
+            return Use { pods: user.units, ..Use::default() };
         };
-        Use { namespace, workload, pods: user.units }
+        let WorkloadKey { namespace, kind, name } = self.input.demand.workloads[w].key.clone();
+        Use { namespace, kind, workload: name, pods: user.units }
     }
 
     fn seat(

@@ -31,8 +31,11 @@ pub(super) fn reason(
             "holds {held}, which is not what its other pods ask for; its need is not known, so it keeps that"
         );
     }
-    if taken.staying > 0 && !is_as_decided(wanted, seat) {
-        let stay = if workload.movable {
+    if taken.staying > 0 && !is_as_decided(kind, wanted, seat) {
+        let by_hand = workload.mode.is_some() || workload.profile.is_some();
+        let stay = if workload.movable && by_hand {
+            "no seat of that kind was to be had, so it keeps what it holds"
+        } else if workload.movable {
             "it stays where it runs, since moving it would save no GPU or node"
         } else {
             "it stays where it runs, since it must not be moved"
@@ -70,8 +73,13 @@ pub(super) fn reason(
     }
 }
 
-fn is_as_decided(wanted: Option<&Shape>, seat: &Seat) -> bool {
+fn is_as_decided(kind: Option<&Kind<'_>>, wanted: Option<&Shape>, seat: &Seat) -> bool {
     match wanted {
+        Some(Shape::Instance(InstanceNeed::Profile(profile))) => {
+            let rules = kind.and_then(|k| k.rules.as_ref());
+            let named = rules.and_then(|r| Some(&r.profiles.get(r.find(profile)?)?.name));
+            seat.mode == Mode::Mig && seat.replicas.is_none() && seat.profile.as_ref() == named.copied()
+        }
         None | Some(Shape::AsRequested) => true,
         Some(Shape::Whole) => seat.mode == Mode::Exclusive,
         Some(Shape::Instance(_)) => seat.mode == Mode::Mig && seat.replicas.is_none(),
@@ -121,100 +129,12 @@ pub(super) fn kept_unseen(input: &PlanInput<'_>, lost: &Lost) -> Assignment {
     }
 }
 
-/// What is short, and where it was looked for.
-pub(super) fn why_unmet(
-    input: &PlanInput<'_>,
-    decision: &Decision,
-    outcome: &Outcome<'_>,
-    w: usize,
-) -> String {
-    let workload = &input.demand.workloads[w];
-    let world = &outcome.world;
-    let mut selected = 0u64;
-    let mut eligible = Vec::new();
-    let (mut closed, mut tainted, mut no_cpu, mut no_memory, mut right_product) =
-        (0u64, None, 0u64, 0u64, 0u64);
-    for node in &world.nodes {
-        let Some(name) = node.name() else { continue };
-        if node.gpus.is_empty() || !workload.constraints.selects(name, node.labels) {
-            continue;
-        }
-        selected += 1;
-        if !node.open {
-            closed += 1;
-            continue;
-        }
-        if let crate::world::Source::Exists(n) = node.source
-            && let Some(taint) = workload.constraints.repelled_by(&n.taints)
-        {
-            tainted = Some(taint.key.clone());
-            continue;
-        }
-        right_product += 1;
-        eligible.push(node);
-        no_cpu += u64::from(node.cpu_left.is_some_and(|left| left < workload.cpu.0));
-        no_memory += u64::from(node.memory_left.is_some_and(|left| left < workload.memory.0));
-    }
-    let what = wanted_words(decision, workload);
-    if selected == 0 {
-        return format!("wants {what}; no GPU node satisfies its node selector and affinity");
-    }
-    if right_product == 0 {
-        let taint =
-            tainted.map_or(String::new(), |t| format!(" or have the taint {t}, which it does not tolerate"));
-        return format!(
-            "wants {what}; all {selected} nodes it may go to take no new pods ({closed} closed){taint}"
-        );
-    }
-    if no_cpu == right_product {
-        return format!(
-            "wants {what} and {} CPU; none of its {right_product} nodes has that much CPU left",
-            workload.cpu
-        );
-    }
-    if no_memory == right_product {
-        return format!(
-            "wants {what} and {} of memory; none of its {right_product} nodes has that left",
-            workload.memory
-        );
-    }
-    if workload.same_node {
-        return format!(
-            "wants {what} for all its pods on one node; none of its {right_product} nodes has room for all"
-        );
-    }
-    let most = eligible.iter().map(|n| n.gpus.iter().filter(|g| !g.used()).count()).max().unwrap_or(0);
-    let free = eligible.iter().filter(|n| n.gpus.iter().any(|g| !g.used())).count();
-    if free == 0 {
-        return format!("wants {what}; every GPU of its {right_product} nodes is in use");
-    }
-    format!(
-        "wants {what}; {free} of its {right_product} nodes have free GPUs, at most {most} on one, and none can give that"
-    )
-}
-
-fn wanted_words(decision: &Decision, workload: &tesela_model::demand::Workload) -> String {
-    match decision.shapes.first() {
-        Some(Shape::Whole) | None if workload.gpus > 1 => format!("{} whole GPUs on one node", workload.gpus),
-        Some(Shape::Whole) | None => "a whole GPU".to_owned(),
-        Some(Shape::Instance(InstanceNeed::Profile(profile))) => format!("an instance {profile}"),
-        Some(Shape::Instance(InstanceNeed::Memory(need))) => {
-            format!("an instance with {need} or a whole GPU")
-        }
-        Some(Shape::Share(_)) => "a share, an instance or a whole GPU".to_owned(),
-        Some(Shape::AsRequested) => {
-            let request = workload.request.as_ref().map_or(String::new(), ToString::to_string);
-            format!("{} × {request}", workload.gpus)
-        }
-    }
-}
-
 /// Promises of isolation that today's seats break and that the plan could not mend.
 pub(super) fn findings(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outcome<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (w, workload) in input.demand.workloads.iter().enumerate() {
         let decision = &decisions[w];
-        if workload.running.iter().all(|h| running::isolates(input, decision, w, h)) {
+        if workload.running.iter().all(|h| running::isolates(input, &outcome.sharers, decision, w, h)) {
             continue;
         }
         let moved = outcome.moving.contains(&w);

@@ -12,10 +12,10 @@ use tesela_model::quantity::{Mib, Micros};
 use super::{headroom, nodes, pools, summary};
 use crate::decide::{Decision, Shape, decide_all};
 use crate::input::{PlanInput, Settings};
-use crate::planner::search;
+use crate::planner::{search, work};
 
-/// Beyond this many pods planning again for each assumption takes too long.
-const REPLAN_PODS: u64 = 4_000;
+/// Beyond this much work for one placement, planning again for each assumption takes too long.
+const REPLAN_WORK: u64 = 200_000;
 /// Assumptions that are told; a plan may rest on more, but on none that changes it more.
 const TOLD: usize = 5;
 /// What work of unknown need is taken to need, to see what knowing it could be worth.
@@ -24,7 +24,7 @@ const SMALL_NEED: Mib = Mib(8 << 10);
 /// What may be wrong about this plan, the doubt that changes most first.
 pub(super) fn sensitivity(input: &PlanInput<'_>, decisions: &[Decision], plan: &Summary) -> Vec<WhatIf> {
     let pods: u64 = input.demand.workloads.iter().map(|w| w.count).sum();
-    if !input.settings.what_if || pods == 0 || pods > REPLAN_PODS {
+    if !input.settings.what_if || pods == 0 || work(input) > REPLAN_WORK {
         return Vec::new();
     }
     let mut doubts = Vec::new();

@@ -90,7 +90,9 @@ impl<'a> Placer<'_, 'a> {
         for &node in self.candidates(w, only).iter() {
             if let Some((means, kind)) = self.first_means(w, need, node, means) {
                 let weight = self.piece_weight(kind, need);
-                keyed.push((self.distaste(node), weight, !self.world.nodes[node].used(), means, node));
+                let state = &self.world.nodes[node];
+                let disturbed = if means == Means::NewMig { state.leavers() } else { 0 };
+                keyed.push((self.distaste(node), weight, !state.used(), means, disturbed, node));
             }
         }
         keyed.sort_unstable();
@@ -181,6 +183,9 @@ impl<'a> Placer<'_, 'a> {
                 (content, _) => cut_new(content, rules, profile, user.clone()),
             }
         }
+        if means == Means::NewMig {
+            state.forget_which();
+        }
         state.became_mig(matches!(means, Means::FreeOnUsed | Means::FreeOnIdle));
         true
     }
@@ -210,7 +215,7 @@ fn rule_for<'k, 'a>(kind: &'k Kind<'a>, need: &InstanceNeed) -> Option<(&'k MigR
 }
 
 fn is_free(cut: &Cut, profile: usize) -> bool {
-    cut.profile == profile && cut.replicas.is_none() && cut.users.is_empty()
+    cut.profile == profile && cut.replicas.is_none() && cut.users.is_empty() && !cut.unwell
 }
 
 fn taken_units(gpu: &GpuState<'_>) -> u32 {
@@ -252,6 +257,7 @@ fn can(
         }
         (Content::Full(users), Means::NewMig) => {
             users.is_empty()
+                && !gpu.unwell
                 && state.single.is_none()
                 && !state.mode_change_disturbs(kinds[gpu.kind].needs_reset)
                 && fits(rules, &[], profile, devices)

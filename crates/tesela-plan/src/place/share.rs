@@ -77,9 +77,10 @@ fn fewest_gpus(members: &[(u32, u64)]) -> Option<u32> {
 }
 
 impl<'a> Placer<'_, 'a> {
-    /// Shares for up to `count` pods.
+    /// Shares for up to `count` pods. More than one share gives a pod nothing that one does not: the device plugin
+    /// hands out any of them, also two of one GPU.
     pub(super) fn place_share(&mut self, w: usize, need: &ShareNeed, count: u64, only: Option<usize>) -> u64 {
-        if count == 0 {
+        if count == 0 || self.workload(w).gpus > 1 {
             return 0;
         }
         let mut keyed = Vec::new();
@@ -137,6 +138,12 @@ impl<'a> Placer<'_, 'a> {
 
     /// How a node would share with this workload; `None` when it cannot.
     fn sharing_of(&self, w: usize, need: &ShareNeed, node: usize) -> Option<Sharing> {
+        let sharing = self.sharing_wanted(w, need, node)?;
+        let full = Full::Shared(sharing.clone());
+        (!self.world.nodes[node].sharing_disturbs(&full)).then_some(sharing)
+    }
+
+    fn sharing_wanted(&self, w: usize, need: &ShareNeed, node: usize) -> Option<Sharing> {
         let state = &self.world.nodes[node];
         let most =
             |gpu: &GpuState<'_>| most_replicas(self.world.kinds[gpu.kind].memory, need, &self.input.settings);
@@ -155,7 +162,7 @@ impl<'a> Placer<'_, 'a> {
                 let offered = full().find_map(|g| offered(g, need.mode)).filter(|r| *r <= least);
                 let planned = || {
                     let kinds = full().filter(|g| self.product_allowed(w, g.kind));
-                    kinds.filter_map(|g| self.pools.of(need, g.kind)).min().filter(|r| *r <= least && *r >= 2)
+                    kinds.filter_map(|g| self.setup.pools.of(need, g.kind)).min().filter(|r| *r <= least && *r >= 2)
                 };
                 let replicas = offered.or_else(planned)?;
                 (state.single.is_none()).then(|| Sharing {
@@ -190,7 +197,9 @@ fn offered(gpu: &GpuState<'_>, mode: Mode) -> Option<u32> {
 impl NodeState<'_> {
     fn take_share(&mut self, w: usize, sharing: &Sharing, allowed: &dyn Fn(usize) -> bool) -> bool {
         let room = |g: &GpuState<'_>| match &g.content {
-            Content::Full(users) => users.iter().map(|u| u.units).sum::<u64>() < u64::from(sharing.replicas),
+            Content::Full(users) => {
+                !g.unwell && users.iter().map(|u| u.units).sum::<u64>() < u64::from(sharing.replicas)
+            }
             Content::Mig(_) => false,
         };
         let slot = (0..self.gpus.len())

@@ -72,7 +72,7 @@ impl<'a> Placer<'_, 'a> {
     /// Slots that can be used whole, the ones that need no change and disturb nobody first.
     fn free_whole(&self, w: usize, node: usize, as_offered: bool) -> Vec<usize> {
         let state = &self.world.nodes[node];
-        if !state.may_be_whole() {
+        if !state.may_be_whole() || state.sharing_disturbs(&Full::Whole) {
             return Vec::new();
         }
         let need = need_with_context(self.workload(w), &self.input.settings);
@@ -80,7 +80,7 @@ impl<'a> Placer<'_, 'a> {
             .filter(|&g| {
                 let gpu = &state.gpus[g];
                 let fits = match &gpu.content {
-                    Content::Full(users) => users.is_empty(),
+                    Content::Full(users) => users.is_empty() && !gpu.unwell,
                     Content::Mig(_) => {
                         let needs_reset = self.world.kinds[gpu.kind].needs_reset;
                         !gpu.used() && state.may_recut(gpu) && !state.mode_change_disturbs(needs_reset)
@@ -93,6 +93,16 @@ impl<'a> Placer<'_, 'a> {
                 fits && enough && self.product_allowed(w, gpu.kind) && (!as_offered || is_offered_whole(gpu))
             })
             .collect();
+        // The GPUs of a pod are of one product.
+        let mut counts: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
+        for &g in &slots {
+            *counts.entry(state.gpus[g].kind).or_insert(0) += 1;
+        }
+        let gpus = self.workload(w).gpus as usize;
+        let kind = slots.iter().map(|&g| state.gpus[g].kind).find(|kind| counts[kind] >= gpus);
+        if gpus > 1 {
+            slots.retain(|&g| kind == Some(state.gpus[g].kind));
+        }
         slots.sort_by_key(|&g| {
             let gpu = &state.gpus[g];
             (!is_offered_whole(gpu), gpu.leaving.len(), self.world.kinds[gpu.kind].weight, g)

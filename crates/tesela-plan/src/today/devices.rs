@@ -45,6 +45,7 @@ fn gpus(node: &Node, held: &[Held<'_>]) -> Vec<GpuToday> {
             let user = workload.map_or_else(Use::default, |w| Use {
                 pods: 0,
                 namespace: w.key.namespace.clone(),
+                kind: w.key.kind.clone(),
                 workload: w.key.name.clone(),
             });
             let units = (holding.pods.len() as u64).saturating_mul(u64::from(holding.devices));

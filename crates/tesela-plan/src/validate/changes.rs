@@ -91,7 +91,7 @@ fn kinds(facts: &Facts<'_>, node: &Node, planned: &PlannedNode, listed: &[&Chang
             Becomes::Replicas => &[ChangeKind::Sharing],
             Becomes::Changes(kinds) => kinds,
         };
-        expected.entry(is.uuid.as_deref()).or_default().push(kinds);
+        expected.entry(gpu.uuid.as_deref()).or_default().push(kinds);
     }
     let mut found: BTreeMap<Option<&str>, Vec<ChangeKind>> = BTreeMap::new();
     for change in listed {

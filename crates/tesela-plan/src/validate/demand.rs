@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tesela_model::demand::Workload;
+use tesela_model::demand::{Isolation, Workload};
 use tesela_model::fleet::{MigStrategy, Mode, Node, Offer};
 use tesela_model::plan::{Assignment, PlanStatus};
 use tesela_model::resource::{GpuDevice, GpuResource};
@@ -23,8 +23,11 @@ pub(super) fn check(facts: &Facts<'_>, faults: &mut Faults) {
     }
     for (assignment, workload) in facts.assigned() {
         of_workload(assignment, workload, faults);
-        replicas_and_profile(facts, assignment, faults);
-        resource(facts, assignment, faults);
+        // What pods hold that nobody can see is told as they ask for it; the node offers nothing to compare it with.
+        if !facts.is_unseen(assignment) {
+            replicas_and_profile(facts, assignment, faults);
+            resource(facts, assignment, faults);
+        }
         request_today(assignment, workload, faults);
         chosen(facts, assignment, workload, faults);
     }
@@ -63,7 +66,7 @@ fn accounted(facts: &Facts<'_>, faults: &mut Faults) {
 fn keys(facts: &Facts<'_>, faults: &mut Faults) {
     let mut seen = BTreeSet::new();
     for a in &facts.plan.assignments {
-        let way = (a.mode, &a.resource, &a.profile, &a.product, a.gpus);
+        let way = (a.mode, a.replicas, &a.resource, &a.profile, &a.product, a.gpus);
         let key = (&a.namespace, &a.kind, &a.workload, &a.node, way);
         if !seen.insert(key) {
             let message = format!("has two entries for {} and {}", node_name(a.node.as_deref()), a.resource);
@@ -190,7 +193,15 @@ fn chosen(facts: &Facts<'_>, a: &Assignment, workload: &Workload, faults: &mut F
     if a.staying >= a.count {
         return;
     }
-    if let Some(mode) = workload.mode.filter(|mode| *mode != a.mode) {
+    // Isolation goes before a mode that does not give it.
+    let apart = facts.isolation(workload) >= Isolation::Instance || workload.slo.is_some();
+    let alone = facts.isolation(workload) == Isolation::Device;
+    let too_weak = |mode: Mode| match mode {
+        Mode::TimeSliced | Mode::Mps => apart,
+        Mode::Mig => alone,
+        Mode::Exclusive => false,
+    };
+    if let Some(mode) = workload.mode.filter(|mode| *mode != a.mode && !too_weak(*mode)) {
         faults.add(Rule::Chosen, subject(a), format!("mode {}, a person chose {mode}", a.mode));
     }
     if let (Mode::Mig, Some(wanted), Some(profile)) = (a.mode, &workload.profile, &a.profile) {
@@ -250,6 +261,7 @@ fn stays_here(
                 format!("{} pods stay with {} on {node}, {running} run", total(&a.resource), a.resource);
             faults.add(Rule::Staying, subject, message);
         } else if let Some(here) = facts.nodes.get(node)
+            && !facts.is_unseen(a)
             && !offered_alike(here, a)
         {
             let message = format!(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tesela_model::demand::Holding;
+use tesela_model::demand::{Holding, Workload};
 use tesela_model::fleet::{Gpu, MigStrategy, Mode, Node, Offer};
 use tesela_model::plan::{Assignment, PlannedGpu, PlannedNode, Use};
 use tesela_model::product::ProfileName;
@@ -50,10 +50,11 @@ pub(super) fn check(facts: &Facts<'_>, faults: &mut Faults) {
         }
         let all = planned.iter().flat_map(|node| devices_of(facts, node)).collect::<Vec<_>>();
         let assigned = assigned.iter().map(|(a, _)| *a).collect::<Vec<_>>();
-        let unseen = name.map_or_else(BTreeMap::new, |name| unseen(facts, name));
-        count(*name, &all, &assigned, &unseen, faults);
+        let none = BTreeMap::new();
+        let unseen = name.and_then(|name| facts.unseen.get(name)).unwrap_or(&none);
+        count(*name, &all, &assigned, unseen, faults);
         seats(&all, &assigned, faults);
-        together(&planned, &assigned, &unseen, faults);
+        together(&planned, &assigned, unseen, faults);
         memory(facts, *name, &all, &assigned, faults);
     }
     users(facts, faults);
@@ -116,10 +117,25 @@ fn crowded(node: &PlannedNode, device: &Device<'_>, faults: &mut Faults) {
     }
 }
 
-/// Devices that pods hold today though the node does not offer so many, by resource: their pods go on, and no
-/// plan can say where they are.
-fn unseen(facts: &Facts<'_>, name: &str) -> BTreeMap<GpuResource, u64> {
-    let Some(node) = facts.nodes.get(name) else { return BTreeMap::new() };
+/// Devices that pods hold today though their node does not offer so many, by node and resource: the pods go on, and
+/// no plan can say where they are.
+pub(super) fn unseen<'a>(
+    nodes: &BTreeMap<&'a str, &'a Node>,
+    workloads: &BTreeMap<super::Key<'a>, &'a Workload>,
+) -> BTreeMap<&'a str, BTreeMap<GpuResource, u64>> {
+    let mut holdings: BTreeMap<&str, Vec<&Holding>> = BTreeMap::new();
+    for held in workloads.values().flat_map(|w| &w.running) {
+        holdings.entry(&held.node).or_default().push(held);
+    }
+    let none = Vec::new();
+    let of_node = |(name, node): (&&'a str, &&'a Node)| {
+        let unseen = unseen_on(node, holdings.get(name).unwrap_or(&none));
+        (!unseen.is_empty()).then_some((*name, unseen))
+    };
+    nodes.iter().filter_map(of_node).collect()
+}
+
+fn unseen_on(node: &Node, of_demand: &[&Holding]) -> BTreeMap<GpuResource, u64> {
     let mut offered: BTreeMap<GpuResource, u64> = BTreeMap::new();
     for gpu in &node.gpus {
         for (resource, units) in units_today(node, gpu) {
@@ -128,8 +144,7 @@ fn unseen(facts: &Facts<'_>, name: &str) -> BTreeMap<GpuResource, u64> {
     }
     let mut left = offered;
     let mut unseen: BTreeMap<GpuResource, u64> = BTreeMap::new();
-    let of_demand = facts.workloads.values().flat_map(|w| &w.running).filter(|h| h.node == name);
-    for held in node.held_by_others.iter().chain(of_demand) {
+    for held in node.held_by_others.iter().chain(of_demand.iter().copied()) {
         let wanted = (held.pods.len() as u64).saturating_mul(u64::from(held.devices));
         let free = left.entry(held.resource.clone()).or_insert(0);
         let seen = if place_exists(node, held) { wanted.min(*free) } else { 0 };
@@ -139,6 +154,21 @@ fn unseen(facts: &Facts<'_>, name: &str) -> BTreeMap<GpuResource, u64> {
         }
     }
     unseen
+}
+
+/// Whether pods that are no demand hold more here than the node offers.
+pub(super) fn others_hide(node: &Node) -> bool {
+    let mut left: BTreeMap<GpuResource, u64> = BTreeMap::new();
+    for (resource, units) in node.gpus.iter().flat_map(|gpu| units_today(node, gpu)) {
+        *left.entry(resource).or_insert(0) += units;
+    }
+    node.held_by_others.iter().any(|held| {
+        let wanted = (held.pods.len() as u64).saturating_mul(u64::from(held.devices));
+        let free = left.entry(held.resource.clone()).or_insert(0);
+        let hides = wanted > *free;
+        *free = free.saturating_sub(wanted);
+        hides
+    })
 }
 
 fn place_exists(node: &Node, held: &Holding) -> bool {
@@ -248,19 +278,24 @@ fn together(
     }
 }
 
+/// The workload that a device names.
+pub(super) fn used_by(user: &Use) -> super::Key<'_> {
+    (&user.namespace, &user.kind, &user.workload)
+}
+
 /// The users that the devices name are the assignments, workload by workload.
 fn users(facts: &Facts<'_>, faults: &mut Faults) {
-    let mut named: BTreeMap<(Option<&str>, Kind<'_>, &str, &str), u64> = BTreeMap::new();
+    let mut named: BTreeMap<(Option<&str>, Kind<'_>, super::Key<'_>), u64> = BTreeMap::new();
     let mut assigned = named.clone();
     let mut hidden: BTreeSet<Option<&str>> = BTreeSet::new();
     for node in &facts.plan.nodes {
         let name = node.name.as_deref();
-        if name.is_some_and(|name| !unseen(facts, name).is_empty()) {
+        if name.is_some_and(|name| facts.unseen.contains_key(name)) {
             hidden.insert(name);
         }
         for device in devices_of(facts, node) {
             for user in device.used_by.iter().filter(|u| !u.namespace.is_empty()) {
-                *named.entry((name, device.kind, &user.namespace, &user.workload)).or_insert(0) += user.pods;
+                *named.entry((name, device.kind, used_by(user))).or_insert(0) += user.pods;
             }
         }
     }
@@ -269,15 +304,17 @@ fn users(facts: &Facts<'_>, faults: &mut Faults) {
         if name.is_some_and(|name| !facts.planned.contains_key(name)) {
             continue;
         }
-        *assigned.entry((name, kind_of(a), &a.namespace, &a.workload)).or_insert(0) += devices(a);
+        *assigned.entry((name, kind_of(a), super::key_of(a))).or_insert(0) += devices(a);
     }
     let keys = named.keys().chain(assigned.keys()).copied().collect::<BTreeSet<_>>();
     for key in keys {
         let (on, given) = (named.get(&key).copied().unwrap_or(0), assigned.get(&key).copied().unwrap_or(0));
-        let (name, kind, namespace, workload) = key;
+        let (name, kind, (namespace, owner, workload)) = key;
         if on > given || on < given && !hidden.contains(&name) {
-            let message =
-                format!("{namespace}/{workload} uses {on} × {}, {given} are assigned", describe(kind));
+            let message = format!(
+                "{owner}/{namespace}/{workload} uses {on} × {}, {given} are assigned",
+                describe(kind)
+            );
             faults.add(Rule::Users, node_name(name), message);
         }
     }
@@ -291,7 +328,7 @@ fn memory(
     assigned: &[&Assignment],
     faults: &mut Faults,
 ) {
-    let mut needs: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let mut needs: BTreeMap<super::Key<'_>, u64> = BTreeMap::new();
     let mut fresh: BTreeSet<Kind<'_>> = BTreeSet::new();
     for a in assigned {
         let Some(workload) = facts.workload(a) else { continue };
@@ -299,7 +336,7 @@ fn memory(
             fresh.insert(kind_of(a));
         }
         let Some(need) = facts.need(workload) else { continue };
-        let least = needs.entry((&a.namespace, &a.workload)).or_insert(0);
+        let least = needs.entry(super::key_of(a)).or_insert(0);
         *least = need.max(*least);
         let room = all.iter().filter(|d| d.kind == kind_of(a)).map(|d| d.memory.unwrap_or(u64::MAX)).max();
         if let Some(room) = room.filter(|room| a.staying < a.count && need > *room) {
@@ -309,7 +346,7 @@ fn memory(
     }
     // Where everything goes on as today, what sits together today is no fault of the plan.
     for device in all.iter().filter(|d| d.kind.1.is_some() && fresh.contains(&d.kind)) {
-        let need = |u: &Use| needs.get(&(u.namespace.as_str(), u.workload.as_str())).copied().unwrap_or(0);
+        let need = |u: &Use| needs.get(&used_by(u)).copied().unwrap_or(0);
         let sum =
             device.used_by.iter().map(|u| need(u).saturating_mul(u.pods)).fold(0u64, u64::saturating_add);
         let single = device.used_by.iter().map(need).max().unwrap_or(0);

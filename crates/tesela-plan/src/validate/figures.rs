@@ -58,14 +58,22 @@ fn works(node: &PlannedNode) -> bool {
     users.map(|u| u.pods).any(|pods| pods > 0)
 }
 
-/// Nodes that hold work, nodes kept free on purpose, and nodes of which nobody knows what their GPUs are.
+/// Nodes that hold work, nodes kept free on purpose, nodes of which nobody knows what their GPUs are, and nodes with
+/// pods that no planned GPU shows.
 fn kept<'a>(facts: &Facts<'a>) -> Vec<&'a PlannedNode> {
     let spare = facts.plan.headroom.iter().flat_map(|h| &h.nodes).collect::<BTreeSet<_>>();
     let is_spare = |n: &&PlannedNode| n.name.as_ref().is_some_and(|name| spare.contains(name));
     let unknown = facts.input.fleet.nodes.iter().filter(|n| n.unusable.is_some()).map(|n| &n.name);
     let unknown = unknown.collect::<BTreeSet<_>>();
     let is_unknown = |n: &&PlannedNode| n.name.as_ref().is_some_and(|name| unknown.contains(name));
-    facts.plan.nodes.iter().filter(|n| works(n) || is_spare(n) || is_unknown(n)).collect()
+    let mut hidden = BTreeSet::new();
+    for node in facts.input.fleet.nodes.iter().filter(|n| super::device::others_hide(n)) {
+        hidden.insert(node.name.as_str());
+    }
+    hidden.extend(facts.plan.assignments.iter().filter(|a| a.count > 0).filter_map(|a| a.node.as_deref()));
+    let has_pods = |n: &&PlannedNode| n.name.as_deref().is_some_and(|name| hidden.contains(name));
+    let stays = |n: &&PlannedNode| works(n) || is_spare(n) || is_unknown(n) || has_pods(n);
+    facts.plan.nodes.iter().filter(stays).collect()
 }
 
 fn cost(facts: &Facts<'_>, faults: &mut Faults) {

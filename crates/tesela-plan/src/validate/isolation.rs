@@ -6,6 +6,7 @@ use tesela_model::demand::Isolation;
 use tesela_model::fleet::Mode;
 use tesela_model::plan::Assignment;
 
+use super::device::used_by;
 use super::{Facts, Faults, Rule, node_name, subject, takes_turns};
 
 pub(super) fn check(facts: &Facts<'_>, faults: &mut Faults) {
@@ -19,7 +20,9 @@ pub(super) fn check(facts: &Facts<'_>, faults: &mut Faults) {
         };
         let needs = facts.isolation(w);
         // `tenant` depends on who else is there and is looked at below.
-        if needs >= Isolation::Instance && gets < needs {
+        // Pods that must not be moved stay where they are; that their promise is broken is a finding, not a choice.
+        let pinned = a.staying == a.count && !w.movable;
+        if needs >= Isolation::Instance && gets < needs && !pinned {
             let regulated = facts.regulated.contains(w.tenant.as_str()) && gets < Isolation::Instance;
             let rule = if regulated { Rule::Regulated } else { Rule::Isolation };
             faults.add(
@@ -57,7 +60,8 @@ fn tenants(facts: &Facts<'_>, faults: &mut Faults) {
     for ((node, resource), sharers) in pools {
         let tenants = sharers.iter().map(|(_, w)| w.tenant.as_str()).collect::<BTreeSet<_>>();
         for (a, w) in sharers.iter().filter(|(_, w)| facts.isolation(w) == Isolation::Tenant) {
-            if tenants.len() > 1 {
+            let pinned = !w.movable && sharers.iter().all(|(a, _)| a.staying == a.count);
+            if tenants.len() > 1 && !pinned {
                 let others =
                     tenants.iter().filter(|t| **t != w.tenant).copied().collect::<Vec<_>>().join(", ");
                 let message = format!(
@@ -67,24 +71,13 @@ fn tenants(facts: &Facts<'_>, faults: &mut Faults) {
             }
         }
     }
-    let tenant_of: BTreeMap<(&str, &str), &str> = facts
-        .workloads
-        .values()
-        .map(|w| ((w.key.namespace.as_str(), w.key.name.as_str()), w.tenant.as_str()))
-        .collect();
-    let apart: BTreeSet<(&str, &str)> = (facts.workloads.values())
-        .filter(|w| facts.isolation(w) == Isolation::Tenant)
-        .map(|w| (w.key.namespace.as_str(), w.key.name.as_str()))
-        .collect();
     for node in &facts.bought {
         let shared = node.gpus.iter().filter(|g| g.replicas.is_some()).flat_map(|g| &g.used_by);
         let instances = node.gpus.iter().flat_map(|g| &g.instances).filter(|i| i.replicas.is_some());
-        let users = shared
-            .chain(instances.flat_map(|i| &i.used_by))
-            .map(|u| (u.namespace.as_str(), u.workload.as_str()));
-        let users = users.collect::<BTreeSet<_>>();
-        let tenants = users.iter().filter_map(|u| tenant_of.get(u)).collect::<BTreeSet<_>>();
-        if tenants.len() > 1 && users.iter().any(|u| apart.contains(u)) {
+        let users = shared.chain(instances.flat_map(|i| &i.used_by));
+        let users = users.filter_map(|u| facts.workloads.get(&used_by(u))).collect::<Vec<_>>();
+        let tenants = users.iter().map(|w| w.tenant.as_str()).collect::<BTreeSet<_>>();
+        if tenants.len() > 1 && users.iter().any(|w| facts.isolation(w) == Isolation::Tenant) {
             let message = format!("tenants {tenants:?} share its GPUs, and work of one of them must not");
             faults.add(Rule::IsolationTenant, node_name(None), message);
         }

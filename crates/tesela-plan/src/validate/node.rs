@@ -62,7 +62,8 @@ fn against_fleet(node: &Node, planned: &PlannedNode, faults: &mut Faults) {
         faults.add(Rule::NodeGpus, &subject, message);
     }
     for (index, (gpu, is)) in planned.gpus.iter().zip(&node.gpus).enumerate() {
-        if gpu.product != is.product || gpu.uuid != is.uuid {
+        // Which of several GPUs it is may be left to who carries the plan out.
+        if gpu.product != is.product || gpu.uuid.is_some() && gpu.uuid != is.uuid {
             let message = format!(
                 "GPU {index} is {} {:?}, planned is {} {:?}",
                 is.product, is.uuid, gpu.product, gpu.uuid

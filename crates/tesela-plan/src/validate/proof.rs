@@ -15,9 +15,23 @@ struct Count {
     exclusive: u64,
     shared: u64,
     mig: u64,
-    mig_demand: BTreeMap<ProfileName, u64>,
+    /// Instances that one pod has each, by profile.
+    instances: BTreeMap<ProfileName, u64>,
+    /// Pods on shared instances, by profile and shares.
+    instance_shares: BTreeMap<(ProfileName, u32), u64>,
     /// Pods on shared GPUs, by mode and shares.
     shares: BTreeMap<(Mode, u32), u64>,
+}
+
+impl Count {
+    /// Instances that the work needs at least: shares fill instances at best.
+    fn mig_demand(&self) -> BTreeMap<ProfileName, u64> {
+        let mut demand = self.instances.clone();
+        for ((profile, shares), pods) in &self.instance_shares {
+            *demand.entry(profile.clone()).or_insert(0) += pods.div_ceil(u64::from(*shares));
+        }
+        demand
+    }
 }
 
 pub(super) fn check(facts: &Facts<'_>, faults: &mut Faults) {
@@ -33,7 +47,7 @@ pub(super) fn check(facts: &Facts<'_>, faults: &mut Faults) {
         counts_agree(entry, count, &subject, faults);
         let product = facts.product(&entry.product);
         if let Some(certificate) = &entry.certificate {
-            self::certificate(product, certificate, &count.mig_demand, &subject, faults);
+            self::certificate(product, certificate, &count.mig_demand(), &subject, faults);
         }
         bound(product, entry, count, &subject, faults);
     }
@@ -63,7 +77,14 @@ fn add(count: &mut Count, gpu: &PlannedGpu) {
                 gpu.instances.iter().filter(|i| i.used_by.iter().any(|u| u.pods > 0)).collect::<Vec<_>>();
             count.mig += u64::from(!used.is_empty());
             for instance in used {
-                *count.mig_demand.entry(instance.profile.clone()).or_insert(0) += 1;
+                let pods = instance.used_by.iter().map(|u| u.pods).sum::<u64>();
+                match instance.replicas.filter(|shares| *shares > 0) {
+                    None => *count.instances.entry(instance.profile.clone()).or_insert(0) += 1,
+                    Some(shares) => {
+                        let key = (instance.profile.clone(), shares);
+                        *count.instance_shares.entry(key).or_insert(0) += pods;
+                    }
+                }
             }
         }
         _ if pods == 0 => {}
@@ -84,9 +105,10 @@ fn counts_agree(entry: &ProductUse, count: &Count, subject: &str, faults: &mut F
             format!("(exist, used, exclusive, shared, mig) is said to be {said:?}, the nodes show {is:?}");
         faults.add(Rule::GpuCount, subject, message);
     }
-    if entry.mig_demand != count.mig_demand {
+    let mig_demand = count.mig_demand();
+    if entry.mig_demand != mig_demand {
         let message =
-            format!("mig_demand is said to be {:?}, the nodes show {:?}", entry.mig_demand, count.mig_demand);
+            format!("mig_demand is said to be {:?}, the nodes show {mig_demand:?}", entry.mig_demand);
         faults.add(Rule::GpuCount, subject, message);
     }
 }
@@ -172,7 +194,8 @@ fn bound(product: Option<&Product>, entry: &ProductUse, count: &Count, subject: 
     let used = count.exclusive + count.shared + count.mig;
     let shared =
         count.shares.iter().map(|((_, shares), pods)| pods.div_ceil(u64::from(*shares))).sum::<u64>();
-    let mig = product.map_or(0, |product| mig_bound(product, entry.certificate.as_ref(), &count.mig_demand));
+    let mig =
+        product.map_or(0, |product| mig_bound(product, entry.certificate.as_ref(), &count.mig_demand()));
     let derived = u128::from(count.exclusive + shared) + mig;
     if entry.lower_bound > used {
         let message = format!("lower_bound is {}, only {used} are used", entry.lower_bound);

@@ -138,6 +138,10 @@ rules! {
     ChangeKind = "change-kind",
     /// Pods on what goes away are named.
     Disturbed = "disturbed",
+    /// Nothing is cut where pods that go on might sit on it, as far as anybody knows.
+    Guessed = "guessed",
+    /// As many devices as kubelet does not give out stay unused and as they are.
+    Unwell = "unwell",
 
     /// Each namespace has a line for each GPU resource name.
     QuotaOpen = "quota-open",

@@ -7,7 +7,7 @@ use tesela_model::fleet::{Gpu, MigStrategy, Mode, Node, NodeOffer, Offer};
 use tesela_model::origin::Origin;
 use tesela_model::product::ProfileName;
 use tesela_model::quantity::Mib;
-use tesela_model::resource::{GpuDevice, GpuResource};
+use tesela_model::resource::GpuResource;
 
 use super::mig::MigRules;
 use super::{Content, Cut, Full, GpuState, Kind, Lost, NodeState, Owner, Sharing, Source, World, join};
@@ -18,19 +18,38 @@ const UNKNOWN_MEMORY: u64 = 40_960;
 
 impl<'a> World<'a> {
     /// The fleet with everything seated that runs today and for which `stays(workload, holding)` holds.
-    pub(crate) fn build(input: &PlanInput<'a>, stays: &dyn Fn(usize, &Holding) -> bool) -> Self {
+    ///
+    /// `stays` gets the index of a workload and of one of its `running`.
+    pub(crate) fn build(input: &PlanInput<'a>, stays: &dyn Fn(usize, usize) -> bool) -> Self {
         let mut world = World {
             kinds: Vec::new(),
             nodes: Vec::new(),
             lost: Vec::new(),
             bought: vec![0; input.fleet.buy.len()],
+            offered: Vec::new(),
         };
         for node in &input.fleet.nodes {
             let state = world.node(input, node);
             world.nodes.push(state);
         }
+        // Kinds of hardware to buy belong to the fleet from the start: how much a GPU is shared is decided by kind.
+        for offer in &input.fleet.buy {
+            let memory = offer.gpu_memory.or_else(|| world.least_memory(input, &offer.product));
+            let kind = world.kind(input, &offer.product, memory);
+            world.offered.push(kind);
+        }
         world.seat_running(input, stays);
+        for (state, node) in world.nodes.iter_mut().zip(&input.fleet.nodes) {
+            state.close_unwell(node);
+            state.guessed = state.guessed && state.gpus.iter().any(GpuState::is_idle_uncut);
+        }
         world
+    }
+
+    /// Memory of a product of which only its name is known.
+    fn least_memory(&self, input: &PlanInput<'a>, name: &str) -> Option<Mib> {
+        let known = || self.kinds.iter().filter(|k| k.name == name).filter_map(|k| k.memory).min();
+        input.products.find(name).ok().and_then(|p| p.memory).or_else(known)
     }
 
     /// Keeps shared nodes to one tenant where something that stays asks for that.
@@ -57,13 +76,14 @@ impl<'a> World<'a> {
             return None;
         }
         self.bought[offer] += 1;
-        let kind = self.kind(input, &wanted.product, wanted.gpu_memory);
         let gpu = GpuState {
-            kind,
+            kind: self.offered[offer],
             uuid: None,
             today: None,
             content: Content::Full(Vec::new()),
             exact: true,
+            unwell: false,
+            placed: false,
             leaving: Vec::new(),
         };
         self.nodes.push(NodeState {
@@ -78,16 +98,21 @@ impl<'a> World<'a> {
             renamed: true,
             pods: BTreeMap::new(),
             open: true,
+            unseen: 0,
+            guessed: false,
+            guessed_leavers: Vec::new(),
+            ailing: false,
         });
         Some(self.nodes.len() - 1)
     }
 
-    pub(crate) fn kind(&mut self, input: &PlanInput<'a>, name: &str, memory: Option<Mib>) -> usize {
-        if let Some(known) = self.kinds.iter().position(|k| k.name == name) {
-            return known;
-        }
+    /// GPUs of one name and one memory are one kind.
+    fn kind(&mut self, input: &PlanInput<'a>, name: &str, memory: Option<Mib>) -> usize {
         let product = input.products.find(name).ok();
         let memory = memory.or_else(|| product.and_then(|p| p.memory));
+        if let Some(known) = self.kinds.iter().position(|k| k.name == name && k.memory == memory) {
+            return known;
+        }
         let price = input.prices.and_then(|p| p.gpu_hour.get(name)).and_then(|p| u64::try_from(p.0).ok());
         self.kinds.push(Kind {
             name: name.to_owned(),
@@ -114,6 +139,10 @@ impl<'a> World<'a> {
             renamed: node.shares_renamed,
             pods: BTreeMap::new(),
             open: node.schedulable && node.unusable.is_none(),
+            unseen: 0,
+            guessed: false,
+            guessed_leavers: Vec::new(),
+            ailing: false,
         }
     }
 
@@ -145,11 +174,13 @@ impl<'a> World<'a> {
             today: Some(&gpu.offer),
             content,
             exact,
+            unwell: false,
+            placed: false,
             leaving: Vec::new(),
         }
     }
 
-    fn seat_running(&mut self, input: &PlanInput<'a>, stays: &dyn Fn(usize, &Holding) -> bool) {
+    fn seat_running(&mut self, input: &PlanInput<'a>, stays: &dyn Fn(usize, usize) -> bool) {
         let index: BTreeMap<&str, usize> =
             input.fleet.nodes.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
         // Those who stay first, and of them those whose place is known: where seats are guessed, nobody must be
@@ -160,8 +191,8 @@ impl<'a> World<'a> {
             }
             for (w, workload) in input.demand.workloads.iter().enumerate() {
                 let mut room = workload.count;
-                for held in &workload.running {
-                    let keep = stays(w, held);
+                for (h, held) in workload.running.iter().enumerate() {
+                    let keep = stays(w, h);
                     let node = index.get(held.node.as_str()).copied();
                     for pod in &held.pods {
                         let stay = keep && room > 0;
@@ -179,7 +210,7 @@ impl<'a> World<'a> {
                             (Some(node), false) => self.nodes[node].lay_leaver(held, pod),
                             (None, true) => {
                                 let reason = format!("runs on node {}, which is not in the input", held.node);
-                                self.lost.push(lost(w, held, reason));
+                                self.lost.push(lost(w, held, false, reason));
                             }
                         }
                     }
@@ -192,8 +223,10 @@ impl<'a> World<'a> {
         for (i, node) in input.fleet.nodes.iter().enumerate() {
             for held in &node.held_by_others {
                 for _ in &held.pods {
-                    // What others hold beyond what the node offers cannot be planned with; nothing to add.
-                    let _ = self.nodes[i].seat(held, Owner::Others);
+                    // What others hold beyond what the node offers has no seat; it is there all the same.
+                    if self.nodes[i].seat(held, Owner::Others).is_err() {
+                        self.nodes[i].unseen += 1;
+                    }
                 }
             }
         }
@@ -201,9 +234,11 @@ impl<'a> World<'a> {
 
     fn keep(&mut self, node: usize, w: usize, workload: &Workload, held: &Holding) {
         let state = &mut self.nodes[node];
-        match state.seat(held, Owner::Workload(w)) {
-            Ok(()) => state.take(w, 1, workload.cpu.0, workload.memory.0),
-            Err(reason) => self.lost.push(lost(w, held, reason)),
+        // Whatever it holds, it uses the node's CPU and memory.
+        state.take(w, 1, workload.cpu.0, workload.memory.0);
+        if let Err(reason) = state.seat(held, Owner::Workload(w)) {
+            state.unseen += 1;
+            self.lost.push(lost(w, held, true, reason));
         }
     }
 }
@@ -220,14 +255,31 @@ impl NodeState<'_> {
     /// Seats one pod that runs here.
     fn seat(&mut self, held: &Holding, owner: Owner) -> Result<(), String> {
         let wanted = held.place.as_ref().map(|p| (p.gpu.as_str(), p.start));
-        let mut seat = |wanted| self.seat_devices(&held.resource, held.devices, wanted, owner, 1);
-        if seat(wanted) || wanted.is_some() && seat(None) {
+        let uncut = self.uncut_units();
+        if wanted.is_some() && self.seat_devices(&held.resource, held.devices, wanted, owner, 1) {
+            match self.gpus.iter_mut().find(|g| wanted.is_some_and(|(uuid, _)| g.uuid == Some(uuid))) {
+                Some(gpu) => gpu.placed = true,
+                None => self.guessed = self.guessed || self.uncut_units() > uncut,
+            }
+            return Ok(());
+        }
+        if self.seat_devices(&held.resource, held.devices, None, owner, 1) {
+            self.guessed = self.guessed || self.uncut_units() > uncut;
             return Ok(());
         }
         Err(format!(
             "holds {} × {} on node {}, which does not offer that many now",
             held.devices, held.resource, held.node
         ))
+    }
+
+    /// Devices and shares taken of GPUs that are not cut.
+    fn uncut_units(&self) -> u64 {
+        let units = |g: &GpuState<'_>| match &g.content {
+            Content::Full(users) => users.iter().map(|u| u.units).sum::<u64>(),
+            Content::Mig(_) => 0,
+        };
+        self.gpus.iter().map(units).sum()
     }
 
     /// Takes free devices that the node offers today for a new pod.
@@ -268,11 +320,11 @@ impl NodeState<'_> {
         (owner, devices, staying): (Owner, u32, u64),
         beside_leavers: bool,
     ) -> bool {
-        let single = self.strategy == MigStrategy::Single;
+        let names = self.names();
         let here = |gpu: &GpuState<'_>| wanted.is_none_or(|(uuid, _)| gpu.uuid.is_none_or(|u| u == uuid));
         let left =
-            |gpu: &GpuState<'_>| !beside_leavers || gpu.leaving.is_empty() || gpu.has_left(resource, single);
-        for gpu in self.gpus.iter_mut().filter(|g| here(g) && left(g)) {
+            |gpu: &GpuState<'_>| !beside_leavers || gpu.leaving.is_empty() || gpu.has_left(resource, names);
+        for gpu in self.gpus.iter_mut().filter(|g| !g.unwell && here(g) && left(g)) {
             let Some(offer) = gpu.today else { continue };
             match (&mut gpu.content, offer) {
                 (Content::Full(users), Offer::Exclusive)
@@ -283,7 +335,7 @@ impl NodeState<'_> {
                     return true;
                 }
                 (Content::Full(users), Offer::TimeSliced { replicas } | Offer::Mps { replicas })
-                    if resource.device == GpuDevice::Gpu
+                    if *resource == names.share()
                         && users.iter().map(|u| u.units).sum::<u64>() < u64::from(*replicas) =>
                 {
                     join(users, owner, devices, staying);
@@ -298,9 +350,9 @@ impl NodeState<'_> {
                 (Content::Mig(cuts), _) => {
                     let start = wanted.and_then(|(_, start)| start);
                     if let Some(profile) =
-                        seat_on_cut(cuts, offer, (resource, single, start), (owner, devices, staying))
+                        seat_on_cut(cuts, offer, (resource, names, start), (owner, devices, staying))
                     {
-                        if single {
+                        if names.single {
                             self.single = Some(profile);
                         }
                         return true;
@@ -315,21 +367,119 @@ impl NodeState<'_> {
     /// Lays a pod that holds something here and does not stay onto a slot, so that a change of that slot names it:
     /// the slot where it is known to sit, else the first with such a device left.
     fn lay_leaver(&mut self, held: &Holding, pod: &PodRef) {
-        let single = self.strategy == MigStrategy::Single;
+        let names = self.names();
         let place = held.place.as_ref().map(|p| p.gpu.as_str());
         for _ in 0..held.devices {
             let known = self.gpus.iter().position(|g| place.is_some() && g.uuid == place);
-            let first = || self.gpus.iter().position(|g| g.has_left(&held.resource, single));
-            if let Some(slot) = known.or_else(first) {
-                self.gpus[slot].leaving.push((pod.clone(), held.resource.clone()));
+            let first = || self.gpus.iter().position(|g| g.has_left(&held.resource, names));
+            let Some(slot) = known.or_else(first) else { continue };
+            let gpu = &mut self.gpus[slot];
+            gpu.leaving.push((pod.clone(), held.resource.clone()));
+            gpu.placed = gpu.placed || known.is_some();
+            if known.is_none() && matches!(gpu.content, Content::Full(_)) {
+                self.guessed_leavers.push(pod.clone());
+            }
+        }
+    }
+
+    fn names(&self) -> Names {
+        Names {
+            single: self.strategy == MigStrategy::Single,
+            renamed: matches!(self.source, Source::Exists(node) if node.shares_renamed),
+        }
+    }
+
+    /// Closes as many devices as kubelet does not give out: idle ones, since those in use work as far as is known.
+    fn close_unwell(&mut self, node: &Node) {
+        let names = self.names();
+        for (resource, given_out) in &node.allocatable {
+            let units = |g: &GpuState<'_>| g.units(resource, names);
+            let offered: u64 = self.gpus.iter().map(units).sum();
+            let Some(mut missing) = offered.checked_sub(*given_out).filter(|n| *n > 0) else { continue };
+            self.ailing = true;
+            let mut slots: Vec<usize> = (0..self.gpus.len()).filter(|&g| units(&self.gpus[g]) > 0).collect();
+            slots.sort_by_key(|&g| {
+                (self.gpus[g].used(), self.gpus[g].leaving.len(), std::cmp::Reverse(g))
+            });
+            for slot in slots {
+                missing = missing.saturating_sub(self.gpus[slot].close(resource, names, missing));
             }
         }
     }
 }
 
+/// How a node names its devices today.
+#[derive(Clone, Copy, Debug)]
+struct Names {
+    /// MIG strategy single: instances are offered as `nvidia.com/gpu`.
+    single: bool,
+    /// Shared devices carry `.shared`.
+    renamed: bool,
+}
+
+impl Names {
+    fn of(self, device: GpuResource, shared: bool) -> GpuResource {
+        if shared && self.renamed { device.renamed() } else { device }
+    }
+
+    /// A share of a GPU that is not cut.
+    fn share(self) -> GpuResource {
+        self.of(GpuResource::gpu(), true)
+    }
+
+    fn instance(self, profile: &ProfileName, shared: bool) -> GpuResource {
+        let device = if self.single { GpuResource::gpu() } else { GpuResource::mig(profile.clone()) };
+        self.of(device, shared)
+    }
+}
+
 impl GpuState<'_> {
+    fn is_idle_uncut(&self) -> bool {
+        matches!(&self.content, Content::Full(users) if users.is_empty())
+    }
+
+    /// Devices and shares of this name that it offers today.
+    fn units(&self, resource: &GpuResource, names: Names) -> u64 {
+        match (&self.content, self.today) {
+            (Content::Full(_), Some(Offer::Exclusive)) => u64::from(*resource == GpuResource::gpu()),
+            (Content::Full(_), Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas })) => {
+                if *resource == names.share() { u64::from(*replicas) } else { 0 }
+            }
+            (Content::Mig(cuts), Some(Offer::Mig { instances, .. })) => {
+                let mine = cuts.iter().zip(instances);
+                let mine = mine.filter(|(c, i)| names.instance(&i.profile, c.replicas.is_some()) == *resource);
+                mine.map(|(c, _)| u64::from(c.replicas.unwrap_or(1))).sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Closes whole devices of this name to new pods until so many free units are closed; how many that are.
+    fn close(&mut self, resource: &GpuResource, names: Names, missing: u64) -> u64 {
+        let here = self.units(resource, names);
+        match (&mut self.content, self.today) {
+            (Content::Full(users), _) => {
+                let free = here.saturating_sub(users.iter().map(|u| u.units).sum());
+                self.unwell = self.unwell || missing > 0 && free > 0;
+                if missing > 0 { free } else { 0 }
+            }
+            (Content::Mig(cuts), Some(Offer::Mig { instances, .. })) => {
+                let mut closed = 0;
+                for (cut, i) in cuts.iter_mut().zip(instances) {
+                    let named = names.instance(&i.profile, cut.replicas.is_some()) == *resource;
+                    if named && closed < missing && free_units(cut) > 0 {
+                        cut.unwell = true;
+                        closed += free_units(cut);
+                    }
+                }
+                closed
+            }
+            (Content::Mig(_), _) => 0,
+        }
+    }
+
     /// Whether a device of this name is left beside who stays and who was laid here before.
-    fn has_left(&self, resource: &GpuResource, single: bool) -> bool {
+    fn has_left(&self, resource: &GpuResource, names: Names) -> bool {
         let gone = self.leaving.iter().filter(|(_, r)| r == resource).count() as u64;
         let taken = |users: &[super::User]| users.iter().map(|u| u.units).sum::<u64>() + gone;
         match (&self.content, self.today) {
@@ -337,21 +487,15 @@ impl GpuState<'_> {
                 *resource == GpuResource::gpu() && taken(users) == 0
             }
             (Content::Full(users), Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas })) => {
-                resource.device == GpuDevice::Gpu && taken(users) < u64::from(*replicas)
+                *resource == names.share() && taken(users) < u64::from(*replicas)
             }
             (Content::Mig(cuts), Some(Offer::Mig { instances, .. })) => {
-                let mine = cuts.iter().zip(instances).filter(|(_, i)| offers(resource, &i.profile, single));
+                let mine = cuts.iter().zip(instances);
+                let mine = mine.filter(|(c, i)| names.instance(&i.profile, c.replicas.is_some()) == *resource);
                 mine.map(|(cut, _)| free_units(cut)).sum::<u64>() > gone
             }
             _ => false,
         }
-    }
-}
-
-fn offers(resource: &GpuResource, profile: &ProfileName, single: bool) -> bool {
-    match &resource.device {
-        GpuDevice::Gpu => single,
-        GpuDevice::Mig(wanted) => wanted == profile,
     }
 }
 
@@ -363,18 +507,21 @@ fn free_units(cut: &Cut) -> u64 {
 fn seat_on_cut(
     cuts: &mut [Cut],
     offer: &Offer,
-    (resource, single, start): (&GpuResource, bool, Option<u32>),
+    (resource, names, start): (&GpuResource, Names, Option<u32>),
     (owner, devices, staying): (Owner, u32, u64),
 ) -> Option<ProfileName> {
     let Offer::Mig { instances, .. } = offer else { return None };
     let found = cuts.iter_mut().zip(instances).find(|(cut, i)| {
-        offers(resource, &i.profile, single) && start.is_none_or(|s| s == cut.start) && free_units(cut) > 0
+        names.instance(&i.profile, cut.replicas.is_some()) == *resource
+            && start.is_none_or(|s| s == cut.start)
+            && !cut.unwell
+            && free_units(cut) > 0
     })?;
     join(&mut found.0.users, owner, devices, staying);
     Some(found.1.profile.clone())
 }
 
-fn lost(workload: usize, held: &Holding, reason: String) -> Lost {
+fn lost(workload: usize, held: &Holding, on_node: bool, reason: String) -> Lost {
     let (node, resource) = (held.node.clone(), held.resource.clone());
-    Lost { workload, node, resource, devices: held.devices, pods: 1, reason }
+    Lost { workload, node, resource, devices: held.devices, pods: 1, on_node, reason }
 }

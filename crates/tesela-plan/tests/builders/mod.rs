@@ -27,6 +27,8 @@ pub const H100: &str = "h100-sxm-80gb";
 pub const A100: &str = "a100-40gb";
 pub const A30: &str = "a30-24gb";
 pub const T4: &str = "Tesla-T4";
+/// A product that the table lacks and that comes with more than one memory.
+pub const ODD: &str = "NVIDIA-X";
 
 pub fn gi(n: u64) -> Mib {
     Mib(n * 1024)
@@ -86,6 +88,7 @@ pub fn node(name: &str, product: &str, gpus: usize, offer: &Offer) -> Node {
         cpu_taken: MilliCpu(0),
         memory_taken: Bytes(0),
         gpus: vec![gpu(product, offer.clone()); gpus],
+        allocatable: BTreeMap::new(),
         mig_strategy: match offer {
             Offer::Mig { .. } => MigStrategy::Mixed,
             _ => MigStrategy::None,

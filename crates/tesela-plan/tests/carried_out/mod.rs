@@ -55,12 +55,19 @@ fn apply(node: &mut Node, planned: &PlannedNode) {
     if !used {
         return;
     }
-    let renamed = planned.gpus.iter().any(|g| g.replicas.is_some());
+    // Shares that were not offered so before are renamed, so that nobody who wants a whole GPU gets one.
+    let offered = |to: &PlannedGpu| {
+        node.gpus.iter().any(|is| match is.offer {
+            Offer::TimeSliced { replicas } => (to.mode, to.replicas) == (Mode::TimeSliced, Some(replicas)),
+            Offer::Mps { replicas } => (to.mode, to.replicas) == (Mode::Mps, Some(replicas)),
+            Offer::Exclusive | Offer::Mig { .. } => false,
+        })
+    };
+    let changed = planned.gpus.iter().any(|g| g.replicas.is_some() && !offered(g));
     for (gpu, to) in node.gpus.iter_mut().zip(&planned.gpus) {
         set(gpu, to);
     }
-    let changed = planned.gpus.iter().any(|g| g.replicas.is_some() && g.mode_today == Some(Mode::Exclusive));
-    node.shares_renamed = node.shares_renamed || renamed && changed;
+    node.shares_renamed = node.shares_renamed || changed;
 }
 
 fn set(gpu: &mut Gpu, to: &PlannedGpu) {

@@ -31,7 +31,7 @@ use tesela_plan::input::{PlanInput, Settings};
 
 use crate::builders;
 
-pub const PRODUCTS: [&str; 4] = [builders::H100, builders::A100, builders::A30, builders::T4];
+pub const PRODUCTS: [&str; 5] = [builders::H100, builders::A100, builders::A30, builders::T4, builders::ODD];
 pub const NAMESPACES: [&str; 3] = ["bank", "lab", "web"];
 
 /// A fleet, what teams need of it, and perhaps prices.
@@ -82,9 +82,9 @@ impl Case {
     }
 }
 
-/// 1 to 8 nodes and up to 8 workloads.
+/// Mostly 1 to 8 nodes and up to 8 workloads, sometimes up to 14 nodes.
 pub fn case() -> impl Strategy<Value = Case> {
-    cases(1..9, 0..9)
+    prop_oneof![5 => cases(1..9, 0..9), 1 => cases(10..15, 3..9)]
 }
 
 /// A case in which every workload's need is known and nothing runs yet.
@@ -120,13 +120,19 @@ pub fn cases(
     workloads: std::ops::Range<usize>,
 ) -> impl Strategy<Value = Case> {
     let fleet =
-        (vec(node_seed(), nodes), vec((0..4usize, 1..5u32, prop::option::of(0..4u32)), 0..2), 0..2u32);
+        (vec(node_seed(), nodes), vec((0..5usize, 1..5u32, prop::option::of(0..4u32)), 0..4), 0..2u32);
     let extra = (any::<[bool; 3]>(), any::<bool>(), 0..4u8);
     (fleet, vec(workload_seed(), workloads), extra).prop_map(|((nodes, buy, headroom), workloads, extra)| {
         let (regulated, priced, others) = extra;
         let mut fleet = builders::fleet(nodes.iter().enumerate().map(|(i, seed)| seed.build(i)).collect());
-        // Most fleets may buy nothing: the strategy's vector is empty half of the time.
-        fleet.buy = buy.into_iter().map(|(p, gpus, max)| builders::offer(PRODUCTS[p], gpus, max)).collect();
+        // Two offers are the fewest, so that none is drawn as often as some.
+        fleet.buy = if buy.len() < 2 { Vec::new() } else { buy }
+            .into_iter()
+            .map(|(p, gpus, max)| builders::offer(PRODUCTS[p], gpus, max))
+            .collect();
+        for offer in &mut fleet.buy {
+            offer.gpu_memory = offer.gpu_memory.or(Some(odd_memory(offer.gpus_per_node > 2)));
+        }
         fleet.headroom_nodes = headroom;
         fleet.namespaces = NAMESPACES.iter().map(ToString::to_string).collect();
         let mut seats = Seats::of(&fleet);
@@ -142,7 +148,7 @@ pub fn cases(
             }
         }
         for (i, seed) in workloads.iter().enumerate() {
-            let workload = seed.build(i, &fleet, &mut seats, &demand);
+            let workload = seed.build(i, &fleet, &mut seats);
             demand.workloads.push(workload);
         }
         let offered = fleet.nodes.iter().flat_map(|n| n.gpus.iter().flat_map(|g| units(n, g).into_keys()));
@@ -172,18 +178,26 @@ struct NodeSeed {
     memory: Option<u8>,
     renamed: bool,
     closed: u8,
+    /// The product of the last GPU, where it is another one.
+    last: Option<usize>,
+    operator: bool,
+    /// Devices of one name that do not work.
+    unwell: Option<u64>,
 }
 
 prop_compose! {
     fn node_seed()(
-        (product, gpus, offer, replicas) in (0..4usize, 1..5usize, 0..12u8, 2..9u32),
+        (product, gpus, offer, replicas) in (0..5usize, 1..5usize, 0..12u8, 2..9u32),
         cuts in vec(vec(any::<(prop::sample::Index, prop::sample::Index)>(), 0..6), 4),
         (mig_replicas, named, zone, renamed) in any::<(bool, bool, bool, bool)>(),
         (taint, closed) in (0..8u8, 0..12u8),
         cpu in prop::option::of(1..40u8),
         memory in prop::option::of(1..40u8),
+        last in prop::option::weighted(0.15, 0..5usize),
+        operator in prop::bool::weighted(0.7),
+        unwell in prop::option::weighted(0.15, 1..6u64),
     ) -> NodeSeed {
-        NodeSeed { product, gpus, offer, replicas, cuts, mig_replicas, named, zone, taint, cpu, memory, renamed, closed }
+        NodeSeed { last, operator, unwell, product, gpus, offer, replicas, cuts, mig_replicas, named, zone, taint, cpu, memory, renamed, closed }
     }
 }
 
@@ -209,6 +223,16 @@ impl NodeSeed {
             }
             _ => {}
         }
+        if let Some(last) = self.last.filter(|_| self.gpus > 1 && self.offer != 11) {
+            let offer = match &node.gpus[0].offer {
+                Offer::Mig { .. } => Offer::Exclusive,
+                other => other.clone(),
+            };
+            node.gpus[self.gpus - 1] = builders::gpu(PRODUCTS[last], offer);
+        }
+        for gpu in &mut node.gpus {
+            gpu.memory = gpu.memory.or(Some(odd_memory(self.zone)));
+        }
         if self.named {
             node.gpus.iter_mut().enumerate().for_each(|(i, gpu)| gpu.uuid = Some(format!("GPU-{name}-{i}")));
         }
@@ -222,9 +246,16 @@ impl NodeSeed {
         node.cpu = self.cpu.map(|c| MilliCpu(u64::from(c) * 1000));
         node.memory = self.memory.map(|m| Bytes(u64::from(m) * (4 << 30)));
         node.cpu_taken = MilliCpu(if self.zone { 500 } else { 0 });
+        node.operator = self.operator;
         node.shares_renamed = self.renamed;
         node.schedulable = self.closed != 0;
         node.unusable = (self.closed == 1).then(|| "kept for virtual machines".to_owned());
+        if let Some(unwell) = self.unwell.filter(|_| !self.named) {
+            let all = node.gpus.iter().flat_map(|g| units(&node, g));
+            let mut sums: BTreeMap<GpuResource, u64> = BTreeMap::new();
+            all.for_each(|(resource, n)| *sums.entry(resource).or_insert(0) += n);
+            node.allocatable = sums.into_iter().take(1).map(|(r, n)| (r, n.saturating_sub(unwell))).collect();
+        }
         node
     }
 
@@ -262,6 +293,11 @@ impl NodeSeed {
         }
         Layout::new(product, placed).unwrap().instances().to_vec()
     }
+}
+
+/// Memory of one of the two kinds that have the name [`builders::ODD`].
+fn odd_memory(large: bool) -> Mib {
+    builders::gi(if large { 40 } else { 10 })
 }
 
 fn set_offers(node: &mut Node, offer: impl Fn(usize) -> Offer) {
@@ -380,6 +416,10 @@ struct WorkloadSeed {
     priority: u8,
     movable: u8,
     interactive: u8,
+    /// Whether it is seen where its pods sit.
+    placed: bool,
+    /// Where a pod of it holds what is not offered any more.
+    lost: Option<(prop::sample::Index, u8)>,
 }
 
 prop_compose! {
@@ -392,8 +432,11 @@ prop_compose! {
         (isolation, promise, chosen) in (0..8u8, 0..8u8, 0..16u8),
         duty in prop::option::of(0..=1000u16),
         (priority, movable, interactive) in (0..3u8, 0..5u8, 0..5u8),
+        placed in prop::bool::weighted(0.8),
+        lost in prop::option::weighted(0.15, (any::<prop::sample::Index>(), 0..4u8)),
     ) -> WorkloadSeed {
         WorkloadSeed {
+            placed, lost,
             namespace, waiting, runs_on, gpus, same_node, cpu, memory, constraint, max_per_node, need, isolation,
             promise, duty, chosen, priority, movable, interactive,
         }
@@ -401,7 +444,7 @@ prop_compose! {
 }
 
 impl WorkloadSeed {
-    fn build(&self, index: usize, fleet: &Fleet, seats: &mut Seats, demand: &Demand) -> Workload {
+    fn build(&self, index: usize, fleet: &Fleet, seats: &mut Seats) -> Workload {
         let mut w = builders::workload(NAMESPACES[self.namespace], &format!("w{index}"), 0);
         w.gpus = match self.gpus {
             0 => 2,
@@ -421,21 +464,22 @@ impl WorkloadSeed {
         };
         self.constrain(&mut w);
         let least = self.run(&mut w, fleet, seats);
+        self.lose(&mut w, fleet);
         w.duty = self.duty.and_then(Duty::permille).map(Known::given);
         w.slo = (self.promise == 0).then_some(Slo { percentile: 990, latency_ms: 200 });
         w.interactive = (self.interactive == 0).then_some(Known::estimated(true));
         w.gpu_memory = self.need.and_then(|gi| known_need(gi * 1024, least)).map(Known::given);
-        if w.running.is_empty() {
-            match self.chosen {
-                0 => w.mode = Some(Mode::Exclusive),
-                1 => w.products = vec![PRODUCTS[self.namespace].to_owned()],
-                2 if w.gpu_memory.is_none() => w.request = Some(GpuResource::gpu()),
-                _ => {}
-            }
+        match self.chosen {
+            0 => w.mode = Some(Mode::Exclusive),
+            1 if w.running.is_empty() => w.products = vec![PRODUCTS[self.namespace].to_owned()],
+            2 if w.gpu_memory.is_none() && w.running.is_empty() => w.request = Some(GpuResource::gpu()),
+            3 => w.mode = Some(Mode::TimeSliced),
+            4 => w.mode = Some(Mode::Mps),
+            5 if w.gpus == 1 => w.mode = Some(Mode::Mig),
+            6 if w.gpus == 1 => w.profile = Some(builders::profile("1g.10gb")),
+            _ => {}
         }
-        let shares_below_need = least.is_some_and(|(_, shared)| shared) && needs_hardware(demand, &w);
-        let apart = w.slo.is_some() || w.isolation.is_some();
-        w.movable = self.movable != 0 || shares_below_need || apart;
+        w.movable = self.movable != 0;
         let nodes = w.running.iter().map(|h| &h.node).collect::<BTreeSet<_>>().len();
         w.same_node = self.same_node == 0 && nodes <= 1;
         w.count = w.running.iter().map(|h| h.pods.len() as u64).sum::<u64>() + u64::from(self.waiting);
@@ -467,6 +511,10 @@ impl WorkloadSeed {
         let mut per_node: BTreeMap<String, u32> = BTreeMap::new();
         for (i, pick) in self.runs_on.iter().enumerate() {
             let node = &fleet.nodes[pick.index(fleet.nodes.len())];
+            // Which of two products a pod with several GPUs holds, no kubectl tells.
+            if w.gpus > 1 && node.gpus.iter().any(|g| g.product != node.gpus[0].product) {
+                continue;
+            }
             let here = per_node.entry(node.name.clone()).or_insert(0);
             if self.max_per_node.is_some_and(|max| *here >= max) {
                 continue;
@@ -480,7 +528,7 @@ impl WorkloadSeed {
                 least = Some((memory.min(seat.memory), shared || seat.shared));
             }
             let place = match taken.as_slice() {
-                [Seat { uuid: Some(uuid), start, .. }] => {
+                [Seat { uuid: Some(uuid), start, .. }] if self.placed => {
                     Some(DevicePlace { gpu: uuid.clone(), start: *start })
                 }
                 _ => None,
@@ -503,14 +551,26 @@ impl WorkloadSeed {
     }
 }
 
+impl WorkloadSeed {
+    /// One pod holds a device that its node offered once.
+    fn lose(&self, w: &mut Workload, fleet: &Fleet) {
+        let Some((node, resource)) = self.lost.filter(|_| w.running.is_empty()) else { return };
+        let node = &fleet.nodes[node.index(fleet.nodes.len())];
+        let names =
+            ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-1g.5gb"];
+        let resource = builders::resource(names[usize::from(resource)]);
+        if node.gpus.iter().any(|gpu| units(node, gpu).contains_key(&resource)) {
+            return;
+        }
+        let pods = vec![PodRef { namespace: w.key.namespace.clone(), name: format!("{}-lost", w.key.name) }];
+        w.request = Some(resource.clone());
+        w.running.push(Holding { node: node.name.clone(), resource, devices: w.gpus, pods, place: None });
+    }
+}
+
 /// A need that is not above what the pods that run have; unknown when even little does not fit.
 fn known_need(need: u64, least: Option<(u64, bool)>) -> Option<Mib> {
     let overhead = Settings::default().context_overhead.0;
     let most = least.map_or(u64::MAX, |(memory, _)| memory.saturating_sub(overhead));
     (most >= 256).then_some(Mib(need.min(most)))
-}
-
-fn needs_hardware(demand: &Demand, w: &Workload) -> bool {
-    let regulated = demand.tenants.iter().any(|t| t.name == w.tenant && t.class == TenantClass::Regulated);
-    regulated || w.isolation.is_some_and(|i| i.value >= Isolation::Instance)
 }

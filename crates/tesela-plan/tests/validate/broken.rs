@@ -345,6 +345,12 @@ pub const CHANGES: &[Broken] = &[
         }
         e.settle();
     }),
+    ("a GPU is cut that a pod of unknown place may hold", &["guessed"], |e| {
+        e.workload("batch").running[1].place = None;
+    }),
+    ("a GPU that does not work is used", &["unwell"], |e| {
+        e.is("a2").allocatable.insert(resource("nvidia.com/gpu"), 1);
+    }),
     ("NVIDIA's manager destroys what stays", &["disturbed"], |e| {
         // One free instance fewer: the agent would keep the rest, the manager destroys all of the GPU.
         e.is("h3").operator = true;

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tesela_model::demand::{Demand, Isolation, Slo, TenantClass, Toleration, Workload};
+use tesela_model::demand::{Demand, Isolation, Slo, TenantClass, Toleration, Workload, WorkloadKey};
 use tesela_model::finding::Finding;
 use tesela_model::fleet::{Fleet, Gpu, MigStrategy, Mode, Node, Offer};
 use tesela_model::origin::Origin;
@@ -316,6 +316,7 @@ impl Hand {
             headroom: Vec::new(),
             nodes_today: Vec::new(),
             restarting: Vec::new(),
+            burst: Vec::new(),
             operator_namespace: None,
         };
         Self { fleet, demand, plan }
@@ -373,7 +374,8 @@ impl Hand {
 
     fn user(&self, workload: &str, pods: u64) -> (Use, u32) {
         let w = self.demand.workloads.iter().find(|w| w.key.name == workload).unwrap();
-        (Use { namespace: w.key.namespace.clone(), workload: workload.into(), pods }, w.gpus)
+        let WorkloadKey { namespace, kind, name } = w.key.clone();
+        (Use { namespace, kind, workload: name, pods }, w.gpus)
     }
 
     /// One more entry, or more pods in the one there is.
@@ -462,8 +464,8 @@ impl Hand {
             prices: prices.as_ref(),
             settings: Settings::default(),
         };
-        (plan.cost, plan.cost_reason) = cost::cost(&input, &plan.nodes, &plan.headroom);
-        let kept = cost::kept(&self.fleet, &plan.nodes, &plan.headroom);
+        (plan.cost, plan.cost_reason) = cost::cost(&input, &plan.nodes, &plan.headroom, &BTreeSet::new());
+        let kept = cost::kept(&self.fleet, &plan.nodes, &plan.headroom, &BTreeSet::new());
         let names = kept.iter().filter_map(|n| n.name.clone()).collect::<BTreeSet<_>>();
         plan.summary = Summary {
             today: today::figures(&self.fleet, &self.demand, prices.as_ref()),
@@ -471,7 +473,7 @@ impl Hand {
                 gpus: kept.iter().map(|n| n.gpus.len() as u64).sum(),
                 gpus_held: plan.gpus.iter().map(|g| g.used).sum(),
                 nodes: kept.len() as u64,
-                nodes_held: cost::kept(&Fleet::default(), &plan.nodes, &[]).len() as u64,
+                nodes_held: cost::kept(&Fleet::default(), &plan.nodes, &[], &BTreeSet::new()).len() as u64,
                 pods_served: plan.assignments.iter().map(|a| a.count).sum(),
                 pods_waiting: plan.unmet.iter().map(|u| u.count).sum(),
                 hourly_micros: plan.cost.as_ref().map(|c| c.hourly_micros),
@@ -549,7 +551,7 @@ fn product_use(product: &str, fleet: &Fleet, nodes: &[PlannedNode]) -> ProductUs
 
 fn pools_of(nodes: &[PlannedNode]) -> Vec<PlannedPool> {
     let mut pools: BTreeMap<String, PlannedPool> = BTreeMap::new();
-    for node in cost::kept(&Fleet::default(), nodes, &[]) {
+    for node in cost::kept(&Fleet::default(), nodes, &[], &BTreeSet::new()) {
         for gpu in &node.gpus {
             let name = format!("{}-{}", gpu.mode, gpu.product);
             let pool = pools.entry(name.clone()).or_insert(PlannedPool {

@@ -2,6 +2,7 @@
 //! what does not fit, quotas, changes, what it rests on, and the account at the end.
 
 mod account;
+mod burst;
 mod doubts;
 mod findings;
 mod gpus;
@@ -73,6 +74,7 @@ pub(crate) fn put(page: &mut Page, sheet: &Sheet<'_>) {
     gpus::put(page, sheet);
     workloads::put(page, sheet);
     rest::put_unmet(page, sheet);
+    burst::put(page, sheet.plan);
     rest::put_quotas(page, sheet);
     rest::put_changes(page, sheet);
     rest::put_assumptions(page, sheet);

@@ -6,6 +6,7 @@ use std::path::Path;
 use tesela_formats::documents::write_demand;
 use tesela_model::plan::{Plan, PlanStatus};
 use tesela_model::product::ProductTable;
+use tesela_plan::burst;
 use tesela_plan::input::{PlanInput, Settings};
 use tesela_plan::validate::{Fault, validate};
 
@@ -66,6 +67,10 @@ pub(crate) fn run(
     if let Some(file) = &words.write_demand {
         write(file, &gathered, words, printer)?;
     }
+    if let Some(list) = words.burst.filter(|_| !plan.unmet.is_empty()) {
+        printer.progress("looking for cloud instances");
+        plan.burst = burst::suggest(&input, &plan, list);
+    }
     if let Some(file) = &words.html {
         write_report(file, &plan, words, printer)?;
     }
@@ -100,6 +105,8 @@ fn options(words: &cli::Plan, products: Option<&Path>) -> Vec<String> {
     words.window.iter().for_each(|seconds| add("--window", seconds.to_string()));
     words.at_once.iter().for_each(|pods| add("--at-once", pods.to_string()));
     words.at_once_risk.iter().for_each(|percent| add("--at-once-risk", percent.to_string()));
+    words.cloud_prices.iter().for_each(|list| add("--cloud-prices", list.name()));
+    words.burst.iter().for_each(|list| add("--burst", list.name()));
     options
 }
 

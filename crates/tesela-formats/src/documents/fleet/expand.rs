@@ -192,6 +192,7 @@ impl<'a> Reader<'a> {
             cpu_taken: MilliCpu(0),
             memory_taken: Bytes(0),
             gpus,
+            allocatable: std::collections::BTreeMap::new(),
             mig_strategy: entry.mig_strategy.as_ref().map_or(default, |s| s.value),
             shares_renamed: entry.shares_renamed.unwrap_or(false),
             held_by_others: Vec::new(),

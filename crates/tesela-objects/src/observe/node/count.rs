@@ -17,6 +17,8 @@ use crate::observe::finding::Draft;
 /// GPUs of a node, the MIG strategy in force, and why they must not be planned with.
 pub(super) struct Counted {
     pub(super) gpus: Vec<Gpu>,
+    /// What kubelet gives out of each name, where that is fewer than the GPUs offer.
+    pub(super) allocatable: BTreeMap<GpuResource, u64>,
     pub(super) strategy: MigStrategy,
     pub(super) unusable: Option<String>,
 }
@@ -32,7 +34,45 @@ pub(super) fn count(
 ) -> Counted {
     let mut reader = Reader { name, record, offered, table, cutter, drafts, gpus: Vec::new() };
     let (strategy, unusable) = reader.read();
-    Counted { gpus: reader.gpus, strategy, unusable }
+    let gpus = reader.gpus;
+    let allocatable = fewer(&gpus, strategy, offered);
+    Counted { gpus, allocatable, strategy, unusable }
+}
+
+/// Names of which kubelet gives out fewer devices than these GPUs have.
+fn fewer(
+    gpus: &[Gpu],
+    strategy: MigStrategy,
+    offered: &BTreeMap<GpuResource, Offered>,
+) -> BTreeMap<GpuResource, u64> {
+    let renamed = offered.iter().any(|(r, o)| r.shared && o.capacity > 0);
+    let named = |name: GpuResource, shared: bool| if shared && renamed { name.renamed() } else { name };
+    let mut has: BTreeMap<GpuResource, u64> = BTreeMap::new();
+    let mut add = |name: GpuResource, units: u64| {
+        let sum = has.entry(name).or_insert(0);
+        *sum = sum.saturating_add(units);
+    };
+    for gpu in gpus {
+        match &gpu.offer {
+            Offer::Exclusive => add(GpuResource::gpu(), 1),
+            Offer::TimeSliced { replicas } | Offer::Mps { replicas } => {
+                add(named(GpuResource::gpu(), true), u64::from(*replicas));
+            }
+            Offer::Mig { instances, replicas, .. } => {
+                for instance in instances {
+                    let shares = replicas.get(&instance.profile);
+                    let name = match strategy {
+                        MigStrategy::Single => GpuResource::gpu(),
+                        MigStrategy::None | MigStrategy::Mixed => GpuResource::mig(instance.profile.clone()),
+                    };
+                    add(named(name, shares.is_some()), shares.map_or(1, |n| u64::from(*n)));
+                }
+            }
+        }
+    }
+    let given_out = |name: &GpuResource| offered.get(name).map_or(0, |o| o.allocatable);
+    let fewer = has.into_iter().map(|(name, has)| (given_out(&name), name, has));
+    fewer.filter(|(out, _, has)| out < has).map(|(out, name, _)| (name, out)).collect()
 }
 
 /// Sharing of whole GPUs as labels and names show it.

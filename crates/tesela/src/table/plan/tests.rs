@@ -41,6 +41,7 @@ fn node(name: &str, offers: Vec<Offer>) -> Node {
         cpu_taken: MilliCpu(0),
         memory_taken: Bytes(0),
         gpus: offers.into_iter().map(gpu).collect(),
+        allocatable: BTreeMap::new(),
         mig_strategy: MigStrategy::Mixed,
         shares_renamed: true,
         held_by_others: Vec::new(),
@@ -105,7 +106,7 @@ fn demand() -> Demand {
 }
 
 fn used(workload: &str, pods: u64) -> Vec<Use> {
-    vec![Use { namespace: "chat".into(), workload: workload.into(), pods }]
+    vec![Use { namespace: "chat".into(), kind: "Deployment".into(), workload: workload.into(), pods }]
 }
 
 fn gpu(mode: Mode, replicas: Option<u32>, instances: Vec<PlannedInstance>, used_by: Vec<Use>) -> PlannedGpu {
@@ -338,6 +339,7 @@ fn plan() -> Plan {
         }],
         nodes_today: Vec::new(),
         restarting: Vec::new(),
+        burst: Vec::new(),
         operator_namespace: None,
     }
 }
