@@ -1,6 +1,5 @@
 //! The page as a document: what every page must be, in both languages, whatever is in the plan.
 #![expect(clippy::disallowed_methods, reason = "tests read the sources and inputs of the repository")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 mod colours;
 mod complete;
