@@ -226,8 +226,7 @@ impl NodeState<'_> {
     /// knows when it starts which one is idle.
     pub(crate) fn mode_change_disturbs(&self, needs_reset: bool) -> bool {
         let kept = |g: &GpuState<'_>| g.keeps() && (needs_reset || matches!(g.content, Content::Mig(_)));
-        self.unseen > 0
-            || self.operator() && (self.guessed || self.ailing || self.gpus.iter().any(kept))
+        self.unseen > 0 || self.operator() && (self.guessed || self.ailing || self.gpus.iter().any(kept))
     }
 
     /// The same for another layout of one GPU: the MIG manager destroys all its instances.
@@ -240,9 +239,10 @@ impl NodeState<'_> {
     pub(crate) fn sharing_disturbs(&self, full: &Full) -> bool {
         let fenced = matches!(full, Full::Shared(s) if s.tenant.is_some());
         self.unseen > 0 && fenced
-            || self.gpus.iter().any(|g| {
-                g.is_offered_otherwise(full) && (self.unseen > 0 || self.guessed || g.keeps())
-            })
+            || self
+                .gpus
+                .iter()
+                .any(|g| g.is_offered_otherwise(full) && (self.unseen > 0 || self.guessed || g.keeps()))
     }
 
     /// Whether GPUs that are not cut are offered otherwise than today, for somebody who is new on one.
@@ -257,8 +257,7 @@ impl NodeState<'_> {
 
     /// Whether every MIG GPU here may be cut anew: nothing that stays sits at a guessed place.
     pub(crate) fn may_recut(&self, gpu: &GpuState<'_>) -> bool {
-        let guessed =
-            |g: &GpuState<'_>| matches!(&g.content, Content::Mig(_)) && g.used() && !g.exact;
+        let guessed = |g: &GpuState<'_>| matches!(&g.content, Content::Mig(_)) && g.used() && !g.exact;
         self.may_change(gpu) && (gpu.exact || !self.gpus.iter().any(guessed))
     }
 

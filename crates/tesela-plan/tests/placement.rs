@@ -74,7 +74,8 @@ fn pods_that_hold_what_is_gone_use_cpu_and_keep_their_node() {
     let plan = planned(&fleet(vec![cut.clone()]), vec![old.clone(), new]);
     assert_eq!(waiting(&plan), 3);
     let free = Fleet { headroom_nodes: 1, ..fleet(vec![cut.clone(), cut.with(|n| n.name = "b".into())]) };
-    let plan = planned(&free, vec![old, running(workload("lab", "here", 1), "b", "nvidia.com/mig-1g.10gb", 1)]);
+    let plan =
+        planned(&free, vec![old, running(workload("lab", "here", 1), "b", "nvidia.com/mig-1g.10gb", 1)]);
     assert!(plan.summary.nodes_free.is_empty() && plan.headroom.iter().all(|h| h.nodes.is_empty()));
     assert_eq!(plan.summary.plan.nodes, 2);
 }
@@ -165,9 +166,11 @@ fn who_leaves_a_gpu_that_may_be_the_one_cut_is_named() {
 
 #[test]
 fn one_name_with_two_memories_is_two_kinds() {
-    let odd = |name: &str, memory| node(name, ODD, 2, &Offer::Exclusive).with(|n| {
-        n.gpus.iter_mut().for_each(|g| g.memory = Some(gi(memory)));
-    });
+    let odd = |name: &str, memory| {
+        node(name, ODD, 2, &Offer::Exclusive).with(|n| {
+            n.gpus.iter_mut().for_each(|g| g.memory = Some(gi(memory)));
+        })
+    };
     let big = workload("lab", "big", 4)
         .with(|w| w.gpu_memory = needs(gi(20)))
         .with(|w| w.isolation = isolated(Isolation::Device));
@@ -201,7 +204,8 @@ fn work_that_fits_nowhere_makes_nothing_worse() {
 
 #[test]
 fn what_was_chosen_by_hand_moves_when_there_is_a_seat() {
-    let chosen = running(workload("lab", "llm", 4), "a", GPU, 4).with(|w| w.profile = Some(profile("3g.40gb")));
+    let chosen =
+        running(workload("lab", "llm", 4), "a", GPU, 4).with(|w| w.profile = Some(profile("3g.40gb")));
     let cut = mig_offer(H100, &[("3g.40gb", 0), ("3g.40gb", 4)]);
     let two = vec![node("a", H100, 4, &Offer::Exclusive), node("b", H100, 2, &cut)];
     let plan = planned(&fleet(two), vec![chosen.clone()]);

@@ -130,7 +130,7 @@ fn unmet(case: &Case, plan: &Plan) -> Vec<u64> {
 
 /// A fixed seed, so that a run says the same twice; `PROPTEST_CASES=5000` looks further.
 fn config() -> ProptestConfig {
-    let cases = ProptestConfig::default().cases.min(64);
+    let cases = ProptestConfig::default().cases.min(40);
     let cases =
         if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { cases };
     let shrink = std::env::var_os("PROPTEST_MAX_SHRINK_ITERS").is_some();
@@ -165,7 +165,10 @@ fn bought_and_there(case: Case, (product, gpus): (usize, u32)) -> (Case, Case) {
     bought.fleet.has_nodes = true;
     for case in [&mut bought, &mut there] {
         case.prices = None;
-        case.demand.workloads.iter_mut().for_each(|w| w.constraints = tesela_model::demand::NodeConstraints::default());
+        case.demand
+            .workloads
+            .iter_mut()
+            .for_each(|w| w.constraints = tesela_model::demand::NodeConstraints::default());
     }
     bought.fleet.buy = vec![offer];
     (bought, there)

@@ -65,9 +65,18 @@ fn hard_cases_come_up() {
         see("prices", case.prices.is_some());
         see("several offers", case.fleet.buy.len() > 1);
         see("many nodes", case.fleet.nodes.len() > 12);
-        let kinds = |n: &tesela_model::fleet::Node| n.gpus.iter().map(|g| g.product.clone()).collect::<BTreeSet<_>>().len();
+        let kinds = |n: &tesela_model::fleet::Node| {
+            n.gpus.iter().map(|g| g.product.clone()).collect::<BTreeSet<_>>().len()
+        };
         see("two products", case.fleet.nodes.iter().any(|n| kinds(n) > 1));
-        let memories: BTreeSet<_> = case.fleet.nodes.iter().flat_map(|n| &n.gpus).filter(|g| g.product == builders::ODD).map(|g| g.memory).collect();
+        let memories: BTreeSet<_> = case
+            .fleet
+            .nodes
+            .iter()
+            .flat_map(|n| &n.gpus)
+            .filter(|g| g.product == builders::ODD)
+            .map(|g| g.memory)
+            .collect();
         see("one name, two kinds", memories.len() > 1);
         see("native", case.fleet.nodes.iter().any(|n| !n.operator));
         see("unwell", case.fleet.nodes.iter().any(|n| !n.allocatable.is_empty()));
@@ -78,10 +87,14 @@ fn hard_cases_come_up() {
         for w in &case.demand.workloads {
             see("running", !w.running.is_empty());
             see("placed", w.running.iter().any(|h| h.place.is_some()));
-            let node = |h: &tesela_model::demand::Holding| case.fleet.nodes.iter().find(|n| n.name == h.node).unwrap();
+            let node = |h: &tesela_model::demand::Holding| {
+                case.fleet.nodes.iter().find(|n| n.name == h.node).unwrap()
+            };
             let uuid = |h: &tesela_model::demand::Holding| node(h).gpus.iter().any(|g| g.uuid.is_some());
             see("unknown place", w.running.iter().any(|h| h.place.is_none() && uuid(h)));
-            let offers = |h: &tesela_model::demand::Holding| node(h).gpus.iter().any(|g| units(node(h), g).contains_key(&h.resource));
+            let offers = |h: &tesela_model::demand::Holding| {
+                node(h).gpus.iter().any(|g| units(node(h), g).contains_key(&h.resource))
+            };
             see("not offered any more", w.running.iter().any(|h| !offers(h)));
             let by_hand = |mode| w.mode == Some(mode);
             see("shares by hand", by_hand(Mode::TimeSliced) && w.count > 0);

@@ -162,7 +162,10 @@ impl<'a> Placer<'_, 'a> {
                 let offered = full().find_map(|g| offered(g, need.mode)).filter(|r| *r <= least);
                 let planned = || {
                     let kinds = full().filter(|g| self.product_allowed(w, g.kind));
-                    kinds.filter_map(|g| self.setup.pools.of(need, g.kind)).min().filter(|r| *r <= least && *r >= 2)
+                    kinds
+                        .filter_map(|g| self.setup.pools.of(need, g.kind))
+                        .min()
+                        .filter(|r| *r <= least && *r >= 2)
                 };
                 let replicas = offered.or_else(planned)?;
                 (state.single.is_none()).then(|| Sharing {

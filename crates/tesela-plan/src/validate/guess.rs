@@ -36,13 +36,7 @@ fn is_cut(offer: &Offer) -> bool {
 }
 
 /// The MIG manager is told which GPU to cut. Who may sit on it must have been told to go.
-fn seats(
-    node: &Node,
-    planned: &PlannedNode,
-    changes: &[&Change],
-    holders: &[&Holding],
-    faults: &mut Faults,
-) {
+fn seats(node: &Node, planned: &PlannedNode, changes: &[&Change], holders: &[&Holding], faults: &mut Faults) {
     let mut pairs = node.gpus.iter().zip(&planned.gpus);
     if !node.operator || !pairs.any(|(is, gpu)| !is_cut(&is.offer) && gpu.mode == Mode::Mig) {
         return;
@@ -53,9 +47,8 @@ fn seats(
     };
     let (whole, cut) = (names(false), names(true));
     let named = changes.iter().flat_map(|c| &c.disturbed_pods).collect::<BTreeSet<_>>();
-    let anywhere = |h: &&&Holding| {
-        h.place.is_none() && whole.contains(&h.resource) && !cut.contains(&h.resource)
-    };
+    let anywhere =
+        |h: &&&Holding| h.place.is_none() && whole.contains(&h.resource) && !cut.contains(&h.resource);
     for pod in holders.iter().filter(anywhere).flat_map(|h| &h.pods).filter(|pod| !named.contains(pod)) {
         let message = format!(
             "a GPU is cut that {}/{} may hold: its place is not known, and no change names it",
@@ -72,7 +65,8 @@ fn hidden(node: &Node, assigned: &[(&Assignment, &Workload)], faults: &mut Fault
         let free = left.entry(a.resource.clone()).or_insert(0);
         let stay = a.staying.saturating_mul(u64::from(a.gpus));
         if stay > *free {
-            let message = format!("is cut while {} holds {} there, which it does not offer", w.key, a.resource);
+            let message =
+                format!("is cut while {} holds {} there, which it does not offer", w.key, a.resource);
             faults.add(Rule::Guessed, format!("Node/{}", node.name), message);
         }
         *free = free.saturating_sub(stay);
@@ -108,7 +102,8 @@ fn unwell(
         let others = node.held_by_others.iter().filter(|h| h.resource == *resource);
         let others = others.map(|h| (h.pods.len() as u64).saturating_mul(u64::from(h.devices))).sum::<u64>();
         let wanted = missing.min(has.saturating_sub(stay.saturating_add(others)));
-        let left = node.gpus.iter().zip(&planned.gpus).map(|(is, gpu)| left(node, is, gpu, resource)).sum::<u64>();
+        let left =
+            node.gpus.iter().zip(&planned.gpus).map(|(is, gpu)| left(node, is, gpu, resource)).sum::<u64>();
         if left < wanted && (fresh || !changes.is_empty()) {
             let message = format!(
                 "kubelet gives out {given_out} of {has} {resource}, so {wanted} must be left alone; {left} are"
@@ -118,7 +113,8 @@ fn unwell(
     }
     let cut = changes.iter().find(|c| c.change != ChangeKind::Sharing);
     if let Some(change) = cut.filter(|_| ailing && node.operator) {
-        let message = format!("which GPU does not work is not known, and one is cut anew ({:?})", change.change);
+        let message =
+            format!("which GPU does not work is not known, and one is cut anew ({:?})", change.change);
         faults.add(Rule::Unwell, &subject, message);
     }
 }

@@ -398,9 +398,7 @@ impl NodeState<'_> {
             let Some(mut missing) = offered.checked_sub(*given_out).filter(|n| *n > 0) else { continue };
             self.ailing = true;
             let mut slots: Vec<usize> = (0..self.gpus.len()).filter(|&g| units(&self.gpus[g]) > 0).collect();
-            slots.sort_by_key(|&g| {
-                (self.gpus[g].used(), self.gpus[g].leaving.len(), std::cmp::Reverse(g))
-            });
+            slots.sort_by_key(|&g| (self.gpus[g].used(), self.gpus[g].leaving.len(), std::cmp::Reverse(g)));
             for slot in slots {
                 missing = missing.saturating_sub(self.gpus[slot].close(resource, names, missing));
             }
@@ -447,7 +445,8 @@ impl GpuState<'_> {
             }
             (Content::Mig(cuts), Some(Offer::Mig { instances, .. })) => {
                 let mine = cuts.iter().zip(instances);
-                let mine = mine.filter(|(c, i)| names.instance(&i.profile, c.replicas.is_some()) == *resource);
+                let mine =
+                    mine.filter(|(c, i)| names.instance(&i.profile, c.replicas.is_some()) == *resource);
                 mine.map(|(c, _)| u64::from(c.replicas.unwrap_or(1))).sum()
             }
             _ => 0,
@@ -491,7 +490,8 @@ impl GpuState<'_> {
             }
             (Content::Mig(cuts), Some(Offer::Mig { instances, .. })) => {
                 let mine = cuts.iter().zip(instances);
-                let mine = mine.filter(|(c, i)| names.instance(&i.profile, c.replicas.is_some()) == *resource);
+                let mine =
+                    mine.filter(|(c, i)| names.instance(&i.profile, c.replicas.is_some()) == *resource);
                 mine.map(|(cut, _)| free_units(cut)).sum::<u64>() > gone
             }
             _ => false,

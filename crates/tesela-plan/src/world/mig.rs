@@ -129,7 +129,14 @@ impl<'a> MigRules<'a> {
 
     /// An instance without users.
     pub(crate) fn cut(&self, profile: usize, start: u32) -> Cut {
-        Cut { profile, start, size: self.profiles[profile].units, replicas: None, users: Vec::new(), unwell: false }
+        Cut {
+            profile,
+            start,
+            size: self.profiles[profile].units,
+            replicas: None,
+            users: Vec::new(),
+            unwell: false,
+        }
     }
 
     fn taken(&self, cuts: &[Cut]) -> Taken {
