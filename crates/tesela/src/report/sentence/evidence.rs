@@ -58,6 +58,17 @@ pub(super) const FORMS: &[Form] = &[
     ("", "of {w:workloads} over {n:n} windows of {s:n} s: any pods that may meet on a shared device work more than {c:n} at a time in at most {p:n} % of the windows, with 95 % confidence", "de {w} en {n} ventanas de {s} s: de los pods que puedan coincidir en un dispositivo compartido trabajan más de {c} a la vez como mucho en el {p} % de las ventanas, con un 95 % de confianza"),
     ("", "what works together at another hour waits for its turn: log the busiest day of the week before you carry this out", "lo que trabaje a la vez a otra hora espera su turno: registre el día más cargado de la semana antes de llevarlo a cabo"),
 
+    // What is said of a saved answer of Prometheus.
+    ("", "{n:samples} [is|are] NaN or infinite and {out:n} out of the metric's range, of {all:n}; they were left out", "{n} con NaN o infinito y {out} fuera del intervalo de la métrica, de {all}; se dejaron fuera"),
+    ("samples", "1 sample", "1 muestra"),
+    ("samples", "{n:n} samples", "{n} muestras"),
+    ("", "look at the exporter: it writes such values where a counter cannot be read", "mire el exporter: escribe valores así donde no puede leer un contador"),
+    ("", "times go back in {n:n} series; the samples were taken by their times", "los tiempos van hacia atrás en {n} series; las muestras se tomaron por su hora"),
+    ("", "Prometheus writes rising times: save the answer again if somebody edited the file", "Prometheus escribe tiempos crecientes: guarde la respuesta de nuevo si alguien editó el fichero"),
+    ("", "Prometheus warned, so the answer may be partial: {said}", "Prometheus avisó, así que la respuesta puede ser parcial: {said}"),
+    ("", "look whether all its stores answered, and save the answer again", "mire si respondieron todos sus almacenes, y guarde la respuesta de nuevo"),
+    ("", "nothing to do where the exporter does not offer that metric (profiling counters may be off)", "no hay nada que hacer donde el exporter no ofrece esa métrica (los contadores de perfil pueden estar apagados)"),
+
     // Snapshots as a series.
     ("", "{series:series}: {more:pods} more than today, of {names:seenlist} (there in so many snapshots); {sum:sum}", "{series}: {more} más que hoy, de {names} (presentes en tantas instantáneas); {sum}"),
     ("", "{series:series}: {more:pods} more than today, of {names:seenlist} (there in so many snapshots)", "{series}: {more} más que hoy, de {names} (presentes en tantas instantáneas)"),
