@@ -308,6 +308,8 @@ pub struct WhatIf {
     pub gpus: u64,
     /// GPUs that then hold work.
     pub gpus_held: u64,
+    /// Nodes that then hold work.
+    pub nodes_held: u64,
     /// Nodes that then stay, headroom included.
     pub nodes: u64,
     /// Pods that then find no place.

@@ -128,7 +128,7 @@ fn otherwise(doubt: Doubt, plan: &Summary, sensitivity: &[WhatIf], untold: &str)
     let now = &plan.plan;
     let figures = [
         (then.gpus_held, now.gpus_held, "GPU holds work", "GPUs hold work"),
-        (then.nodes, now.nodes, "node stays", "nodes stay"),
+        (then.nodes_held, now.nodes_held, "node holds work", "nodes hold work"),
         (then.pods_waiting, now.pods_waiting, "pod waits", "pods wait"),
     ];
     let differs = figures.iter().filter(|(then, now, ..)| then != now);

@@ -67,12 +67,13 @@ fn with(input: &PlanInput<'_>, subject: Doubt, change: &str) -> WhatIf {
     let (nodes, _) = nodes::nodes(input, &outcome.world);
     let headroom = headroom::headroom(input, &outcome, &nodes, &pools(&nodes, &outcome.world));
     let summary = summary(input, &outcome, &nodes, &headroom);
-    let Figures { gpus, gpus_held, nodes, pods_waiting, hourly_micros, .. } = summary.plan;
+    let Figures { gpus, gpus_held, nodes, nodes_held, pods_waiting, hourly_micros, .. } = summary.plan;
     WhatIf {
         subject,
         change: change.to_owned(),
         gpus,
         gpus_held,
+        nodes_held,
         nodes,
         pods_waiting,
         restarts: summary.restarts,

@@ -208,6 +208,7 @@ fn sensitivity(sheet: &Sheet<'_>) -> Markup {
     let now = &plan.summary.plan;
     let priced = plan.sensitivity.iter().any(|w| w.hourly_micros.is_some());
     let currency = plan.cost.as_ref().map_or("", |c| c.currency.as_str());
+    let spare = |kept: u64, held: u64| kept.saturating_sub(held);
     let number = |then: u64, now: u64| {
         let change = if then == now { String::new() } else { format!(" ({})", text.difference(now, then)) };
         format!("{}{change}", text.count(then))
@@ -220,7 +221,8 @@ fn sensitivity(sheet: &Sheet<'_>) -> Markup {
                 thead { tr {
                     th scope="col" { (text.if_true) }
                     th.n scope="col" { (text.gpus_held) }
-                    th.n scope="col" { (text.nodes_word) }
+                    th.n scope="col" { (text.nodes_held) }
+                    th.n scope="col" { (text.headroom) }
                     th.n scope="col" { (text.pods_waiting) }
                     th.n scope="col" { (text.restarts) }
                     @if priced { th.n scope="col" { (fill(text.per_hour, &[("currency", currency)])) } }
@@ -230,7 +232,8 @@ fn sensitivity(sheet: &Sheet<'_>) -> Markup {
                         tr {
                             th scope="row" { (doubt(text, what.subject)) ": " (change(sheet, what)) }
                             td.n { (number(what.gpus_held, now.gpus_held)) }
-                            td.n { (number(what.nodes, now.nodes)) }
+                            td.n { (number(what.nodes_held, now.nodes_held)) }
+                            td.n { (number(spare(what.nodes, what.nodes_held), spare(now.nodes, now.nodes_held))) }
                             td.n { (number(what.pods_waiting, now.pods_waiting)) }
                             td.n { (number(what.restarts, plan.summary.restarts)) }
                             @if priced { td.n { @if let Some(hourly) = what.hourly_micros { (text.amount(hourly)) } } }

@@ -16,7 +16,8 @@ pub(super) fn put(page: &mut Page, plan: &Plan) {
     let mut heads = vec![
         ("if", Kind::Text),
         ("GPUs held", Kind::Number),
-        ("nodes kept", Kind::Number),
+        ("nodes held", Kind::Number),
+        ("headroom", Kind::Number),
         ("pods waiting", Kind::Number),
     ];
     if plan.cost.is_some() {
@@ -35,7 +36,8 @@ pub(super) fn put(page: &mut Page, plan: &Plan) {
         let mut row = vec![
             Line::plain(format!("{}: {}", doubt(then.subject), then.change)),
             figure(now.gpus_held, then.gpus_held),
-            figure(now.nodes, then.nodes),
+            figure(now.nodes_held, then.nodes_held),
+            figure(now.nodes.saturating_sub(now.nodes_held), then.nodes.saturating_sub(then.nodes_held)),
             figure(now.pods_waiting, then.pods_waiting),
         ];
         if let Some(cost) = &plan.cost {

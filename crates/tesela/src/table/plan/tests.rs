@@ -303,6 +303,7 @@ fn plan() -> Plan {
             change: "twice as much".into(),
             gpus: 4,
             gpus_held: 4,
+            nodes_held: 2,
             nodes: 2,
             pods_waiting: 1,
             restarts: 1,
@@ -418,6 +419,8 @@ fn nodes_that_cannot_be_planned_with_are_no_gain() {
     let mut plan = plan();
     plan.summary.today.nodes = 3;
     plan.summary.today.gpus = 10;
+    plan.summary.plan.nodes += 1;
+    plan.summary.plan.gpus += 4;
     plan.summary.nodes_free = vec!["gpu-x".into()];
     let text = unbroken(&plan, &fleet);
     assert!(text.contains("Today    6 GPUs on 2 nodes"), "{text}");
@@ -427,9 +430,12 @@ fn nodes_that_cannot_be_planned_with_are_no_gain() {
         let line = text.lines().find(|l| l.starts_with(name));
         line.unwrap_or_default().trim_start_matches(name).split_whitespace().collect::<Vec<_>>()
     };
-    assert_eq!(figures("nodes kept, with headroom"), ["2", "2", "0"]);
-    assert_eq!(figures("GPUs of the nodes kept"), ["6", "6", "0"]);
-    assert!(text.contains("Not counted, since not to be planned with: gpu-x."), "{text}");
+    assert_eq!(figures("nodes kept, with headroom"), ["3", "3", "0"]);
+    assert_eq!(figures("GPUs of the nodes kept"), ["10", "10", "0"]);
+    assert!(
+        text.contains("Counted on both sides, since they cannot be planned with and stay: gpu-x."),
+        "{text}"
+    );
 }
 
 #[test]
