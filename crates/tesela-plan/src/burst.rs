@@ -106,12 +106,23 @@ fn apart<'a>(input: &PlanInput<'_>, waiting: &[Workload], list: &'a CloudList) -
     kinds.into_values().filter_map(|(instance, workloads)| on(input, &workloads, instance)).collect()
 }
 
+/// A need that is known does not go to a GPU of which nobody says how much memory it has. One that is not known goes to
+/// no smaller GPU than the least it could get in the fleet.
+fn may_be_large_enough(input: &PlanInput<'_>, workload: &Workload, instance: &CloudInstance) -> bool {
+    let of_table = |product: &str| input.products.look_up(product).and_then(|p| p.memory);
+    let has = instance.gpu_memory.or_else(|| of_table(instance.product));
+    if workload.gpu_memory.is_some() {
+        return has.is_some();
+    }
+    let constraints = input.demand.workloads.iter().find(|w| w.key == workload.key).map(|w| &w.constraints);
+    let here = input.fleet.nodes.iter().filter(|n| constraints.is_none_or(|c| c.selects(&n.name, &n.labels)));
+    let least = here.flat_map(|n| &n.gpus).filter_map(|g| g.memory.or_else(|| of_table(&g.product))).min();
+    least.is_none_or(|least| has.is_some_and(|has| has >= least))
+}
+
 /// These pods on as many machines of one kind as it takes; `None` where it serves none of them.
 fn on<'a>(input: &PlanInput<'_>, waiting: &[Workload], instance: &'a CloudInstance) -> Option<Answer<'a>> {
-    // A need that is known is not sent to a GPU of which nobody says how much memory it has.
-    let of_table = input.products.find(instance.product).ok().and_then(|p| p.memory);
-    let unsure = instance.gpu_memory.or(of_table).is_none();
-    if unsure && waiting.iter().any(|w| w.gpu_memory.is_some()) {
+    if !waiting.iter().all(|w| may_be_large_enough(input, w, instance)) {
         return None;
     }
     let offer = NodeOffer {

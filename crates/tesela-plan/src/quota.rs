@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tesela_model::demand::{Demand, Tenant};
+use tesela_model::demand::{Demand, Tenant, Workload};
 use tesela_model::finding::{Finding, Severity};
 use tesela_model::fleet::{Fleet, MigStrategy, Mode};
 use tesela_model::plan::{Assignment, PlannedNode, Quota, Unmet};
@@ -94,7 +94,10 @@ pub fn findings(
             }
         }
     }
-    found.extend(unmet.iter().filter_map(|unmet| waiting(demand, unmet)));
+    let workloads: BTreeMap<_, _> =
+        demand.workloads.iter().map(|w| ((&*w.key.namespace, &*w.key.kind, &*w.key.name), w)).collect();
+    let workload = |u: &Unmet| workloads.get(&(&*u.namespace, &*u.kind, &*u.workload)).copied();
+    found.extend(unmet.iter().filter_map(|unmet| waiting(workload(unmet)?, unmet)));
     found.sort();
     found
 }
@@ -154,11 +157,7 @@ fn no_room_to_roll(demand: &Demand, assignments: &[Assignment]) -> Option<Findin
 }
 
 /// Waiting pods exist in the cluster already when the workload names a request.
-fn waiting(demand: &Demand, unmet: &Unmet) -> Option<Finding> {
-    let key = |w: &&tesela_model::demand::Workload| {
-        w.key.namespace == unmet.namespace && w.key.kind == unmet.kind && w.key.name == unmet.workload
-    };
-    let workload = demand.workloads.iter().find(key)?;
+fn waiting(workload: &Workload, unmet: &Unmet) -> Option<Finding> {
     let resource = workload.request.as_ref()?;
     let running = workload.running.iter().map(|h| h.pods.len() as u64).sum::<u64>();
     let pods = unmet.count.min(workload.count.saturating_sub(running));

@@ -153,7 +153,7 @@ fn is_wanted_instance(input: &PlanInput<'_>, need: &InstanceNeed, held: &Held<'_
     let Held::Instance { profile, shared: false, product } = held else {
         return false;
     };
-    let Ok(product) = input.products.find(product) else {
+    let Some(product) = input.products.look_up(product) else {
         return false;
     };
     let Some(rules) = crate::world::mig::MigRules::of(product) else {
@@ -183,7 +183,7 @@ fn is_wanted_share(
 fn gpu_memory(input: &PlanInput<'_>, name: &str, product: &str) -> Option<tesela_model::quantity::Mib> {
     let gpus = node(input, name)?.gpus.iter();
     let found = gpus.filter(|g| g.product == product).filter_map(|g| g.memory).min();
-    found.or_else(|| input.products.find(product).ok().and_then(|p| p.memory))
+    found.or_else(|| input.products.look_up(product).and_then(|p| p.memory))
 }
 
 /// Who may leave where its pods run.

@@ -140,7 +140,7 @@ impl<'a> Facts<'a> {
     }
 
     fn product(&self, name: &str) -> Option<&'a Product> {
-        self.input.products.find(name).ok()
+        self.input.products.look_up(name)
     }
 
     /// Memory of a whole GPU: as the node shows it, else the most that an offer names, else the table's.

@@ -93,3 +93,18 @@ fn nothing_is_suggested_where_nothing_fits_or_nothing_is_unmet() {
     let largest = CloudList::builtin().iter().flat_map(|l| l.instances).map(|i| i.hourly).max();
     assert_eq!(largest, Some(Micros(142_416_000)));
 }
+
+/// Nobody says what it needs, so it gets no less than the least GPU it could get at home: a T4 of 15 GiB.
+#[test]
+fn work_of_unknown_need_goes_to_no_smaller_gpu() {
+    let unknown = workload("x", "unknown", 1).with(|w| w.request = Some(resource("nvidia.com/gpu")));
+    assert_eq!(told(&for_work(vec![unknown.clone()], "aws")), [("g4dn.xlarge", 1, 526_000)]);
+    let busy = running(workload("full", "busy", 1), "a", "nvidia.com/gpu", 1);
+    let fleet = fleet(vec![node("a", H100, 1, &Offer::Exclusive)]);
+    let demand = demand(vec![unknown, busy]);
+    let settings = Settings { what_if: false, ..Settings::default() };
+    let products = ProductTable::builtin();
+    let input = PlanInput { products, fleet: &fleet, demand: &demand, findings: &[], prices: None, settings };
+    let burst = suggest(&input, &tesela_plan::plan(&input), CloudList::find("azure/eastus").unwrap());
+    assert_eq!(told(&burst), [("Standard_NC24ads_A100_v4", 1, 3_673_000)]);
+}

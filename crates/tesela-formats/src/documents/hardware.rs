@@ -34,7 +34,7 @@ pub(super) fn lookup<'t>(table: &'t ProductTable, text: &str) -> Option<Hardware
         let suffixed = text.ends_with("-SHARED") || text.contains("-MIG-");
         if suffixed { None } else { table.by_label(text) }
     };
-    if let Some(product) = table.find(text).ok().or_else(labelled) {
+    if let Some(product) = table.look_up(text).or_else(labelled) {
         return Some(Hardware::Known(product));
     }
     let branded =

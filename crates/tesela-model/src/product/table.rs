@@ -82,9 +82,14 @@ impl ProductTable {
     /// # Errors
     /// When there is none, with the nearest ids and names.
     pub fn find(&self, text: &str) -> Result<&Product, UnknownProduct> {
+        self.look_up(text).ok_or_else(|| self.unknown(text))
+    }
+
+    /// The same where nobody asks what was meant instead: looking for near names takes much longer than the look-up.
+    pub fn look_up(&self, text: &str) -> Option<&Product> {
         let by_id = self.products.iter().find(|p| p.id.as_str() == text);
         let by_name = || self.products.iter().rev().find(|p| p.nvml_names.iter().any(|n| n == text));
-        by_id.or_else(by_name).ok_or_else(|| self.unknown(text))
+        by_id.or_else(by_name)
     }
 
     /// The product with this id.

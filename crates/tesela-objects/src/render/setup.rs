@@ -177,7 +177,7 @@ fn derived(context: &Context<'_>, label: &str) -> Option<String> {
 }
 
 fn most_instances(product: &str, profile: &ProfileName) -> Option<u32> {
-    ProductTable::builtin().find(product).ok()?.profile(profile.as_str()).ok()?.max_instances
+    ProductTable::builtin().look_up(product)?.profile(profile.as_str()).ok()?.max_instances
 }
 
 fn own_plugin(

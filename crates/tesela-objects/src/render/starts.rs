@@ -6,7 +6,7 @@ use tesela_model::product::{Product, ProductTable, ProfileName};
 /// Whether the instances of a GPU can only sit where the plan puts them (equal profiles may change places).
 /// `false` where the product or a profile is not known to the table.
 pub(super) fn forced(table: &ProductTable, gpu: &PlannedGpu) -> bool {
-    let Ok(product) = table.find(&gpu.product) else { return false };
+    let Some(product) = table.look_up(&gpu.product) else { return false };
     let mut names: Vec<&ProfileName> = gpu.instances.iter().map(|i| &i.profile).collect();
     names.sort();
     let mut search = Search { product, names: &names, found: 0 };

@@ -87,7 +87,7 @@ fn prove(input: &PlanInput<'_>, entry: &mut ProductUse, shares: &Shares<'_>) {
         .sum();
     let mut mig = 0;
     let demand: Vec<(ProfileName, u64)> = entry.mig_demand.iter().map(|(p, n)| (p.clone(), *n)).collect();
-    if let Ok(product) = input.products.find(&entry.product)
+    if let Some(product) = input.products.look_up(&entry.product)
         && !demand.is_empty()
         && let Ok(packing) = pack_product(product, &demand)
     {

@@ -34,11 +34,11 @@ pub(super) fn sensitivity(input: &PlanInput<'_>, decisions: &[Decision], plan: &
     doubts.extend(context_overhead(input, decisions));
     doubts.extend(one_node_more(input));
     doubts.extend(prices(input));
-    most_first(doubts, plan)
+    most_first(&doubts, plan)
 }
 
 /// By the most that any change of the same assumption does; ties in the order of [`Doubt`].
-fn most_first(doubts: Vec<WhatIf>, plan: &Summary) -> Vec<WhatIf> {
+fn most_first(doubts: &[WhatIf], plan: &Summary) -> Vec<WhatIf> {
     let most = |doubt: Doubt| doubts.iter().filter(|d| d.subject == doubt).map(|d| effect(d, plan)).max();
     let mut order: Vec<_> = doubts.iter().map(|d| d.subject).collect::<BTreeSet<_>>().into_iter().collect();
     order.sort_by_key(|&doubt| (Reverse(most(doubt)), doubt));

@@ -243,7 +243,7 @@ fn alike(pods: Vec<(BTreeMap<String, Share>, Mib, u64)>) -> Result<Vec<Alike>, S
 
 /// An instance for each pod.
 fn all_mig(input: &PlanInput<'_>, stock: &Stock) -> Result<Alternative, String> {
-    let find = |id: &str| input.products.find(id).ok().filter(|p| p.has_placements());
+    let find = |id: &str| input.products.look_up(id).filter(|p| p.has_placements());
     let products = stock.products().into_iter().filter_map(|id| Some((id, find(id)?))).collect::<Vec<_>>();
     let mut pods = Vec::new();
     for workload in wanted(input) {

@@ -137,7 +137,7 @@ fn offer_memory(input: &PlanInput<'_>, offer: &NodeOffer) -> Option<Mib> {
 }
 
 fn table_memory(input: &PlanInput<'_>, product: &str) -> Option<Mib> {
-    input.products.find(product).ok().and_then(|p| p.memory)
+    input.products.look_up(product).and_then(|p| p.memory)
 }
 
 /// Whether a workload may run on a product at all.

@@ -287,7 +287,7 @@ fn hold(scene: &Scene<'_>, node: Option<&Node>, resource: &GpuResource) -> Hold 
 /// Memory of one device of a name on a node; the least, where devices differ.
 fn memory(scene: &Scene<'_>, node: &Node, resource: &GpuResource) -> Option<Mib> {
     let of_gpu = |gpu: &tesela_model::fleet::Gpu| -> Option<Mib> {
-        let product = scene.products.find(&gpu.product).ok();
+        let product = scene.products.look_up(&gpu.product);
         let profile = match (&resource.device, &gpu.offer) {
             (GpuDevice::Gpu, Offer::Mig { instances, .. }) if node.mig_strategy == MigStrategy::Single => {
                 instances.first().map(|i| i.profile.clone())

@@ -49,7 +49,7 @@ impl<'a> World<'a> {
     /// Memory of a product of which only its name is known.
     fn least_memory(&self, input: &PlanInput<'a>, name: &str) -> Option<Mib> {
         let known = || self.kinds.iter().filter(|k| k.name == name).filter_map(|k| k.memory).min();
-        input.products.find(name).ok().and_then(|p| p.memory).or_else(known)
+        input.products.look_up(name).and_then(|p| p.memory).or_else(known)
     }
 
     /// Keeps shared nodes to one tenant where something that stays asks for that.
@@ -108,7 +108,7 @@ impl<'a> World<'a> {
 
     /// GPUs of one name and one memory are one kind.
     fn kind(&mut self, input: &PlanInput<'a>, name: &str, memory: Option<Mib>) -> usize {
-        let product = input.products.find(name).ok();
+        let product = input.products.look_up(name);
         let memory = memory.or_else(|| product.and_then(|p| p.memory));
         if let Some(known) = self.kinds.iter().position(|k| k.name == name && k.memory == memory) {
             return known;
@@ -440,8 +440,10 @@ impl GpuState<'_> {
     fn units(&self, resource: &GpuResource, names: Names) -> u64 {
         match (&self.content, self.today) {
             (Content::Full(_), Some(Offer::Exclusive)) => u64::from(*resource == GpuResource::gpu()),
-            (Content::Full(_), Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas })) => {
-                if *resource == names.share() { u64::from(*replicas) } else { 0 }
+            (Content::Full(_), Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas }))
+                if *resource == names.share() =>
+            {
+                u64::from(*replicas)
             }
             (Content::Mig(cuts), Some(Offer::Mig { instances, .. })) => {
                 let mine = cuts.iter().zip(instances);

@@ -190,7 +190,7 @@ fn lost_slices(scene: &Scene<'_>, cutter: &mut Cutter, drafts: &mut Vec<Draft>) 
             let Offer::Mig { instances, .. } = &gpu.offer else {
                 continue;
             };
-            let Ok(product) = scene.table.find(&gpu.product) else {
+            let Some(product) = scene.table.look_up(&gpu.product) else {
                 continue;
             };
             if !instances.is_empty() {
@@ -265,7 +265,7 @@ fn profiles_in_use<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, BTreeSet<ProfileN
             continue;
         };
         for (product, profiles) in &mut used {
-            let known = scene.table.find(product).ok().and_then(|p| p.profile(profile.as_str()).ok());
+            let known = scene.table.look_up(product).and_then(|p| p.profile(profile.as_str()).ok());
             profiles.extend(known.map(|p| p.name.clone()));
         }
     }
