@@ -1,5 +1,5 @@
 //! Reconfiguration of many GPUs: `cargo bench -p tesela-plan --bench reconfigure`. With `-- --quick` few GPUs, to see
-//! that it runs.
+//! that it runs; `--gpus N`, `--fill N` and `--movable N` choose one value instead of all.
 //!
 //! GPUs hold parts of random maximal layouts. `fill` is the share of compute slices that are busy; of the other
 //! instances half are idle and half are absent. A busy instance weighs 1, 2 or 3 and is movable with the share given,
@@ -269,22 +269,30 @@ impl Sums {
 }
 
 fn main() {
-    let quick = std::env::args().any(|word| word == "--quick");
+    let words = std::env::args().collect::<Vec<_>>();
+    let quick = words.iter().any(|word| word == "--quick");
+    // One value of a dimension instead of all.
+    let only = |name: &str, all: &[usize]| {
+        let at = words.iter().position(|word| word == name);
+        at.and_then(|at| words.get(at + 1)?.parse().ok()).map_or_else(|| all.to_vec(), |one| vec![one])
+    };
     println!(
         "| product | GPUs | fill % | movable % | target | disturbed | bound | gap % median / worst | destroy-all | operations | at least | steps | spares wanted | stopped without | ms mean / worst |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    let sizes: &[usize] = if quick { &[20] } else { &[10, 100, 1_000, 10_000] };
+    let sizes = only("--gpus", if quick { &[20] } else { &[10, 100, 1_000, 10_000] });
+    let fills = only("--fill", if quick { &[70] } else { &[50, 70, 90] });
+    let movables = only("--movable", &[0, 30, 100]);
     let seeds = if quick { 1 } else { 5 };
     let mut all = Vec::new();
-    for &gpus in sizes {
+    for &gpus in &sizes {
         for id in ["a100-40gb", "a30-24gb"] {
             if id == "a30-24gb" && gpus != 1_000 && !quick {
                 continue;
             }
             let product = ProductTable::builtin().find(id).unwrap();
-            for fill in if quick { vec![70] } else { vec![50, 70, 90] } {
-                for movable in [0, 30, 100] {
+            for &fill in &fills {
+                for &movable in &movables {
                     for kind in Kind::ALL {
                         let mut sums = Sums::default();
                         for seed in 0..seeds {

@@ -7,6 +7,7 @@
 //! optimum by a few exchanges, and for few GPUs from an exact search. Then the changes are put in an order in which a
 //! workload's next instance exists before it leaves the old one.
 
+mod classes;
 mod exact;
 mod exchange;
 

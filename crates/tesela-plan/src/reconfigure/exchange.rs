@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::relax::{Column, Vertex, scalar};
-use super::table::Table;
+use super::relax::scalar;
+use super::table::{Cost, Table};
 use crate::pack::TooLarge;
 use crate::pack::simplex::{add, dot, mul, sub};
 
@@ -18,9 +18,6 @@ const FARTHEST: i128 = 40;
 /// Paths tried, since a path may want a GPU twice.
 const TRIES: usize = 12;
 
-/// Changes of one GPU each that bring the rows near.
-const MOST_APPROACHES: usize = 20_000;
-
 /// How many GPUs of each group become each shape: by group, sorted by shape, no zeros.
 pub(super) type Choice = Vec<Vec<(usize, i128)>>;
 
@@ -32,6 +29,20 @@ pub(super) struct Losses {
 
 impl Losses {
     pub(super) fn new(table: &Table, den: i128, prices: &[i128], factor: i128) -> Result<Self, TooLarge> {
+        Self::by(table, den, prices, |cost| scalar(cost, factor))
+    }
+
+    /// Those of the weight alone.
+    pub(super) fn of_weight(table: &Table, den: i128, prices: &[i128]) -> Result<Self, TooLarge> {
+        Self::by(table, den, prices, |cost| Ok(cost.weight))
+    }
+
+    fn by(
+        table: &Table,
+        den: i128,
+        prices: &[i128],
+        as_one: impl Fn(Cost) -> Result<i128, TooLarge>,
+    ) -> Result<Self, TooLarge> {
         let worth = table.holds.iter().map(|h| dot(prices, h));
         let worth = worth.collect::<Result<Vec<_>, _>>()?;
         let shapes = table.shapes();
@@ -41,7 +52,7 @@ impl Losses {
             for (cost, worth) in table.costs(group).iter().zip(&worth) {
                 loss.push(match cost {
                     Some(cost) => {
-                        let cost = scalar(*cost, factor)?;
+                        let cost = as_one(*cost)?;
                         Some(sub(mul(den, cost)?, *worth)?)
                     }
                     None => None,
@@ -61,88 +72,9 @@ impl Losses {
     }
 }
 
-/// A choice with a vertex's groups as the vertex has them, parts of GPUs rounded down; what is left of a group takes its
-/// key. The other groups stay as they are.
-pub(super) fn rounded(table: &Table, vertex: &Vertex, mut choice: Choice) -> Choice {
-    for (&group, &key) in vertex.groups.iter().zip(&vertex.keys) {
-        choice[group] = vec![(key, table.counts[group])];
-    }
-    for (column, x) in vertex.work.iter().zip(&vertex.work_x) {
-        let Column::Becomes { group, shape } = *column else { continue };
-        let whole = x / vertex.den;
-        if whole > 0 {
-            shift(&mut choice[vertex.groups[group]], vertex.keys[group], shape, whole);
-        }
-    }
-    choice
-}
-
-/// Each group at the shape with the least loss: the one given where that loses nothing, else the first.
-pub(super) fn cheapest(table: &Table, losses: &Losses, start: &[usize]) -> Choice {
-    let mut choice = Choice::with_capacity(table.groups());
-    for (group, &key) in start.iter().enumerate() {
-        let of = losses.of(group);
-        let first = of.iter().position(|loss| *loss == Some(0)).unwrap_or(key);
-        let shape = if of[key] == Some(0) { key } else { first };
-        choice.push(vec![(shape, table.counts[group])]);
-    }
-    choice
-}
-
 /// Every group at one shape.
 pub(super) fn all_at(table: &Table, shapes: &[usize]) -> Choice {
     shapes.iter().zip(&table.counts).map(|(&shape, &count)| vec![(shape, count)]).collect()
-}
-
-/// Brings the rows near what is wanted by changes that lose nothing, many GPUs at a time.
-pub(super) fn approach(table: &Table, losses: &Losses, mut choice: Choice) -> Result<Choice, TooLarge> {
-    let mut rest = residual(table, &choice)?;
-    let far = |rest: &[i128]| rest.iter().map(|r| r.abs()).sum::<i128>();
-    let mut free: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
-    let add_free = |free: &mut BTreeMap<(usize, usize), Vec<usize>>, group: usize, from: usize| {
-        for (to, loss) in losses.of(group).iter().enumerate() {
-            if to != from && *loss == Some(0) {
-                free.entry((from, to)).or_default().push(group);
-            }
-        }
-    };
-    for (group, parts) in choice.iter().enumerate() {
-        parts.iter().filter(|(shape, _)| losses.of(group)[*shape] == Some(0)).for_each(|part| {
-            add_free(&mut free, group, part.0);
-        });
-    }
-    for _ in 0..MOST_APPROACHES {
-        let now = far(&rest);
-        let mut best: Option<(i128, (usize, usize))> = None;
-        for &(from, to) in free.keys() {
-            let next = rest
-                .iter()
-                .zip(&table.holds[to])
-                .zip(&table.holds[from])
-                .map(|((r, t), f)| (r - t + f).abs());
-            let next = next.sum::<i128>();
-            if next < now && best.is_none_or(|(least, _)| next < least) {
-                best = Some((next, (from, to)));
-            }
-        }
-        let Some((_, (from, to))) = best else { break };
-        let Some(groups) = free.get_mut(&(from, to)) else { break };
-        while let Some(group) = groups.pop() {
-            if choice[group].iter().any(|part| part.0 == from) {
-                shift(&mut choice[group], from, to, 1);
-                for ((rest, t), f) in rest.iter_mut().zip(&table.holds[to]).zip(&table.holds[from]) {
-                    *rest -= t - f;
-                }
-                if choice[group].iter().any(|part| part.0 == from) {
-                    groups.push(group);
-                }
-                add_free(&mut free, group, to);
-                break;
-            }
-        }
-        free.retain(|_, groups| !groups.is_empty());
-    }
-    Ok(choice)
 }
 
 /// What the rows lack.
@@ -168,7 +100,7 @@ pub(super) fn cost(table: &Table, choice: &Choice, factor: i128) -> Result<i128,
     Ok(sum)
 }
 
-fn shift(parts: &mut Vec<(usize, i128)>, from: usize, to: usize, count: i128) {
+pub(super) fn shift(parts: &mut Vec<(usize, i128)>, from: usize, to: usize, count: i128) {
     for (shape, amount) in [(from, -count), (to, count)] {
         match parts.binary_search_by_key(&shape, |part| part.0) {
             Ok(at) => parts[at].1 += amount,

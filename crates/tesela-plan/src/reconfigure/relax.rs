@@ -20,31 +20,35 @@ pub(super) enum Column {
     Becomes { group: usize, shape: usize },
 }
 
-/// Some of the groups, and what they together shall hold.
-pub(super) struct Part {
-    /// Indexes of groups.
-    pub(super) groups: Vec<usize>,
-    /// A shape for each of them to start from.
+/// Groups, what each may become at what cost, and what they together shall hold.
+pub(super) struct Part<'a> {
+    /// What each shape adds to the rows.
+    pub(super) holds: &'a [Vec<i128>],
+    /// GPUs in each group.
+    pub(super) counts: Vec<i128>,
+    /// By group, then shape; `None` where the shape may not be.
+    pub(super) costs: Vec<Option<i128>>,
+    /// A shape for each group to start from.
     pub(super) keys: Vec<usize>,
     /// What they shall sum to, by row.
     pub(super) wants: Vec<i128>,
-    /// Weight that one missing or surplus instance counts; `None`: more than any choice of shapes.
+    /// What one missing or surplus instance costs; `None`: more than any choice of shapes.
     pub(super) penalty: Option<i128>,
 }
 
-/// A vertex. Numbers are numerators over `den`, which is positive. Groups are counted within the part.
+/// A vertex. Numbers are numerators over `den`, which is positive.
 pub(super) struct Vertex {
     pub(super) den: i128,
-    /// The groups of the part.
-    pub(super) groups: Vec<usize>,
     /// The shape that the rest of each group takes.
     pub(super) keys: Vec<usize>,
     pub(super) work: Vec<Column>,
     pub(super) work_x: Vec<i128>,
-    /// Prices of the rows, weight and operations together.
+    /// Prices of the rows.
     pub(super) prices: Vec<i128>,
-    /// Prices of the rows for weight alone.
-    pub(super) weight_prices: Vec<i128>,
+    /// What a missing or surplus instance cost.
+    pub(super) penalty: i128,
+    /// Inverse of the working basis.
+    pub(super) inverse: Vec<Vec<i128>>,
     /// Whether no column would pay.
     pub(super) optimal: bool,
 }
@@ -61,6 +65,25 @@ impl Vertex {
             }
         }
         off
+    }
+
+    /// The prices that the basis gives when shapes cost otherwise; `off` is the cost of a missing or surplus instance.
+    pub(super) fn other_prices(
+        &self,
+        off: i128,
+        cost: impl Fn(usize, usize) -> i128,
+    ) -> Result<Vec<i128>, TooLarge> {
+        let mut prices = vec![0; self.inverse.len()];
+        for (&column, row) in self.work.iter().zip(&self.inverse) {
+            let cost = match column {
+                Column::Off { .. } => off,
+                Column::Becomes { group, shape } => cost(group, shape) - cost(group, self.keys[group]),
+            };
+            for (price, value) in prices.iter_mut().zip(row) {
+                *price = add(*price, mul(cost, *value)?)?;
+            }
+        }
+        Ok(prices)
     }
 }
 
@@ -81,14 +104,11 @@ pub(super) fn scalar(cost: Cost, factor: i128) -> Result<i128, TooLarge> {
 }
 
 struct Simplex<'a> {
-    table: &'a Table,
-    groups: Vec<usize>,
+    holds: &'a [Vec<i128>],
     counts: Vec<i128>,
     /// By group, then shape.
     costs: Vec<Option<i128>>,
-    /// What a missing or surplus instance costs; more than any choice of shapes.
-    off: i128,
-    off_weight: i128,
+    penalty: i128,
     keys: Vec<usize>,
     work: Vec<Column>,
     /// The rows less what the keys hold.
@@ -101,61 +121,38 @@ struct Simplex<'a> {
     worth: Vec<i128>,
 }
 
-/// Finds the fractional optimum, weight first, then operations.
+/// Finds the fractional optimum.
 ///
 /// # Errors
 /// When a number leaves 128 bits.
-pub(super) fn solve(table: &Table, factor: i128, part: Part) -> Result<Vertex, TooLarge> {
-    let mut simplex = Simplex::new(table, factor, part)?;
+pub(super) fn solve(part: Part<'_>) -> Result<Vertex, TooLarge> {
+    let mut simplex = Simplex::new(part)?;
     let optimal = simplex.run()?;
-    let mut weight_prices = vec![0; table.rows.len()];
-    for (&column, row) in simplex.work.iter().zip(&simplex.inverse) {
-        let cost = match column {
-            Column::Off { .. } => simplex.off_weight,
-            Column::Becomes { group, shape } => {
-                let costs = table.costs(simplex.groups[group]);
-                let weight = |shape: usize| costs[shape].map_or(0, |c| c.weight);
-                weight(shape) - weight(simplex.keys[group])
-            }
-        };
-        for (price, value) in weight_prices.iter_mut().zip(row) {
-            *price = add(*price, mul(cost, *value)?)?;
-        }
-    }
-    let Simplex { den, groups, keys, work, x, prices, .. } = simplex;
-    Ok(Vertex { den, groups, keys, work, work_x: x, prices, weight_prices, optimal })
+    let Simplex { den, keys, work, x, prices, penalty, inverse, .. } = simplex;
+    Ok(Vertex { den, keys, work, work_x: x, prices, penalty, inverse, optimal })
 }
 
 impl<'a> Simplex<'a> {
-    fn new(table: &'a Table, factor: i128, part: Part) -> Result<Self, TooLarge> {
-        let Part { groups, keys, wants: mut rest, penalty } = part;
-        let counts = groups.iter().map(|&group| table.counts[group]).collect::<Vec<_>>();
-        let mut most_weight = 1i128;
-        let mut costs = Vec::with_capacity(groups.len() * table.shapes());
-        for (&group, &count) in groups.iter().zip(&counts) {
-            let of = table.costs(group);
-            let weight = of.iter().flatten().map(|c| c.weight).max().unwrap_or(0);
-            most_weight = add(most_weight, mul(count, weight)?)?;
-            for cost in of {
-                costs.push(cost.map(|cost| scalar(cost, factor)).transpose()?);
-            }
+    fn new(part: Part<'a>) -> Result<Self, TooLarge> {
+        let Part { holds, counts, costs, keys, wants: mut rest, penalty } = part;
+        let mut most = 1i128;
+        for (costs, &count) in costs.chunks(holds.len().max(1)).zip(&counts) {
+            most = add(most, mul(count, costs.iter().flatten().copied().max().unwrap_or(0))?)?;
         }
         // A part of an instance may be off, so the penalty is larger than the choice of shapes by all denominators.
-        let off_weight = penalty.map_or_else(|| mul(most_weight, 1 << 12), Ok)?;
+        let penalty = penalty.map_or_else(|| mul(most, 1 << 12), Ok)?;
         for (&count, &key) in counts.iter().zip(&keys) {
-            for (rest, held) in rest.iter_mut().zip(&table.holds[key]) {
+            for (rest, held) in rest.iter_mut().zip(&holds[key]) {
                 *rest = sub(*rest, mul(count, *held)?)?;
             }
         }
         let sign = |(row, rest): (usize, &i128)| Column::Off { row, sign: if *rest < 0 { -1 } else { 1 } };
         let work = rest.iter().enumerate().map(sign).collect();
         let mut simplex = Self {
-            table,
-            groups,
+            holds,
             counts,
             costs,
-            off: mul(off_weight, factor)?,
-            off_weight,
+            penalty,
             keys,
             work,
             rest,
@@ -170,7 +167,7 @@ impl<'a> Simplex<'a> {
     }
 
     fn cost(&self, group: usize, shape: usize) -> Option<i128> {
-        self.costs[group * self.table.shapes() + shape]
+        self.costs[group * self.holds.len() + shape]
     }
 
     /// What a group's column adds beyond its key, in rows and cost.
@@ -179,11 +176,11 @@ impl<'a> Simplex<'a> {
             Column::Off { row, sign } => {
                 let mut holds = vec![0; self.rest.len()];
                 holds[row] = sign;
-                Ok((holds, self.off))
+                Ok((holds, self.penalty))
             }
             Column::Becomes { group, shape } => {
                 let key = self.keys[group];
-                let holds = self.table.holds[shape].iter().zip(&self.table.holds[key]).map(|(a, b)| a - b);
+                let holds = self.holds[shape].iter().zip(&self.holds[key]).map(|(a, b)| a - b);
                 // Only shapes with a cost come into the basis.
                 let cost = |shape| self.cost(group, shape).ok_or(TooLarge);
                 Ok((holds.collect(), sub(cost(shape)?, cost(key)?)?))
@@ -211,7 +208,7 @@ impl<'a> Simplex<'a> {
                 *price = add(*price, mul(*cost, *value)?)?;
             }
         }
-        self.worth = self.table.holds.iter().map(|h| dot(&self.prices, h)).collect::<Result<_, _>>()?;
+        self.worth = self.holds.iter().map(|h| dot(&self.prices, h)).collect::<Result<_, _>>()?;
         Ok(())
     }
 
@@ -220,7 +217,7 @@ impl<'a> Simplex<'a> {
         let mut pivots = 0;
         let mut quiet = 0;
         let mut group = 0;
-        while quiet < self.groups.len() {
+        while quiet < self.counts.len() {
             if let Some(shape) = self.paying(group)? {
                 quiet = 0;
                 if !self.enter(group, shape)? {
@@ -232,14 +229,14 @@ impl<'a> Simplex<'a> {
             } else {
                 quiet += 1;
             }
-            group = (group + 1) % self.groups.len();
+            group = (group + 1) % self.counts.len();
         }
         Ok(true)
     }
 
     /// The shape that saves most for the rest of a group.
     fn paying(&self, group: usize) -> Result<Option<usize>, TooLarge> {
-        let shapes = self.table.shapes();
+        let shapes = self.holds.len();
         let costs = &self.costs[group * shapes..(group + 1) * shapes];
         let key = self.keys[group];
         let mut least = sub(mul(self.den, costs[key].ok_or(TooLarge)?)?, self.worth[key])?;
@@ -288,7 +285,7 @@ impl<'a> Simplex<'a> {
 
     fn rekey(&mut self, group: usize, shape: usize) -> Result<(), TooLarge> {
         let (count, old) = (self.counts[group], self.keys[group]);
-        let (before, after) = (&self.table.holds[old], &self.table.holds[shape]);
+        let (before, after) = (&self.holds[old], &self.holds[shape]);
         for ((rest, before), after) in self.rest.iter_mut().zip(before).zip(after) {
             *rest = sub(*rest, mul(count, after - before)?)?;
         }
