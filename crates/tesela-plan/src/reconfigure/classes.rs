@@ -11,14 +11,25 @@ use super::table::{Cost, Table};
 use crate::pack::TooLarge;
 use crate::pack::simplex::{add, dot, mul, sub};
 
-/// Groups in the sample that the first prices come from.
-const SAMPLE: usize = 300;
-/// Classes up to which more shapes are looked at.
-const MOST_CLASSES: usize = 400;
-/// Shapes that are looked at anew in one round.
-const MOST_OPENED: usize = 1_000;
-/// Rounds at most. The prices prove a bound wherever it stops.
-const ROUNDS: usize = 24;
+/// How much is looked at; whatever it is, the prices prove a bound.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Groups in the sample that the first prices come from.
+    sample: usize,
+    /// Classes up to which more shapes are looked at.
+    classes: usize,
+    /// Shapes that are looked at anew in one round.
+    opened: usize,
+    /// Rounds at most.
+    rounds: usize,
+}
+
+/// For thousands of groups.
+pub(super) const USUAL: Sizes = Sizes { sample: 300, classes: 400, opened: 1_000, rounds: 24 };
+
+/// So little that a few dozen groups take every turn there is.
+#[cfg(test)]
+pub(super) const SMALL: Sizes = Sizes { sample: 4, classes: 5, opened: 3, rounds: 1_000 };
 
 /// Groups and the cost of each shape, as one number.
 pub(super) struct Lot<'a> {
@@ -92,14 +103,14 @@ impl<'a> Lot<'a> {
     }
 
     /// Finds prices and a choice.
-    pub(super) fn solve(&self) -> Result<Solution, TooLarge> {
-        let sample = relax::solve(self.sample())?;
+    pub(super) fn solve(&self, sizes: Sizes) -> Result<Solution, TooLarge> {
+        let sample = relax::solve(self.sample(sizes.sample))?;
         let (mut den, mut prices) = (sample.den, sample.prices);
         let mut losses = self.losses(den, &prices)?;
         let mut dual = self.dual(den, &prices)?;
-        let mut kept = self.near(&losses, den);
+        let mut kept = self.near(&losses, den, sizes.classes);
         let mut choice = Choice::new();
-        for _ in 0..ROUNDS {
+        for _ in 0..sizes.rounds {
             let classes = self.classes(&losses, &kept);
             let vertex = self.over(&classes, &losses, &kept)?;
             let met = vertex.off().is_empty();
@@ -107,7 +118,8 @@ impl<'a> Lot<'a> {
                 choice = self.spread(&classes, &vertex);
             }
             let next = self.losses(vertex.den, &vertex.prices)?;
-            let opened = self.opened(&losses, &next, &kept);
+            let mut opened = self.opened(&losses, &next, &kept);
+            opened.truncate(sizes.opened);
             let this = self.dual(vertex.den, &vertex.prices)?;
             let better = mul(this, den)? > mul(dual, vertex.den)?;
             if better || opened.is_empty() {
@@ -117,7 +129,7 @@ impl<'a> Lot<'a> {
                 break;
             }
             if better && met {
-                kept = self.near(&next, den);
+                kept = self.near(&next, den, sizes.classes);
                 losses = next;
                 for (group, parts) in choice.iter().enumerate() {
                     parts.iter().for_each(|(shape, _)| kept[group * self.shapes() + shape] = true);
@@ -131,8 +143,8 @@ impl<'a> Lot<'a> {
 
     /// Every so-many-th group, with its part of what is wanted. What is off counts little, so that a sample that cannot
     /// hold its part gives prices that mean something.
-    fn sample(&self) -> Part<'a> {
-        let every = self.counts.len().div_ceil(SAMPLE).max(1);
+    fn sample(&self, most: usize) -> Part<'a> {
+        let every = self.counts.len().div_ceil(most).max(1);
         let groups = (0..self.counts.len()).step_by(every);
         let counts = groups.clone().map(|group| self.counts[group]).collect::<Vec<_>>();
         let costs = groups.clone().flat_map(|group| self.costs(group)).copied().collect::<Vec<_>>();
@@ -188,14 +200,14 @@ impl<'a> Lot<'a> {
     }
 
     /// Shapes with little loss: as much as leaves few classes.
-    fn near(&self, losses: &[i128], den: i128) -> Flat<bool> {
+    fn near(&self, losses: &[i128], den: i128, most: usize) -> Flat<bool> {
         let within = |limit: i128| losses.iter().map(|loss| *loss <= limit).collect::<Vec<_>>();
         for limit in [8 * den, 4 * den, 2 * den, den, den / 2, den / 4] {
             let kept = within(limit);
             let mut seen = BTreeSet::new();
             let few = (0..self.counts.len()).all(|group| {
                 seen.insert(self.key(group, losses, &kept));
-                seen.len() <= MOST_CLASSES
+                seen.len() <= most
             });
             if few {
                 return kept;
@@ -245,7 +257,7 @@ impl<'a> Lot<'a> {
     }
 
     /// Shapes not looked at that are better for their group than those that are, at the prices of `next`: those that
-    /// lost least before.
+    /// lost least before come first.
     fn opened(&self, losses: &[i128], next: &[i128], kept: &[bool]) -> Vec<usize> {
         let mut opened = Vec::new();
         for group in 0..self.counts.len() {
@@ -256,7 +268,6 @@ impl<'a> Lot<'a> {
             opened.extend(here.filter(|&at| next[at] == 0));
         }
         opened.sort_by_key(|&at| (losses[at], at));
-        opened.truncate(MOST_OPENED);
         opened
     }
 

@@ -1,6 +1,6 @@
 //! What is known of the optimum: for few groups from one simplex, for many from classes of groups.
 
-use super::classes::{self, Lot};
+use super::classes::{self, Lot, Sizes};
 use super::exchange::{self, Choice, Losses};
 use super::prove::{self, Bound};
 use super::relax;
@@ -57,15 +57,19 @@ impl Sifted {
 
 /// Looks for the optimum. `start` holds a shape for each group, one of those that cost it least.
 pub(super) fn sift(table: &Table, start: &[usize]) -> Result<Sifted, TooLarge> {
-    let none = || Bound { value: 0, scale: 1, prices: vec![0; table.rows.len()] };
-    let factor = relax::factor(table)?;
-    let mut sifted = Sifted { factor, choice: None, weight: none(), together: none(), off: None };
+    let mut sifted = nothing(table)?;
     if table.groups() <= FEW {
-        few(table, start, &mut sifted)?
+        few(table, start, &mut sifted)?;
     } else {
-        many(table, &mut sifted)?
+        many(table, classes::USUAL, &mut sifted)?;
     }
     Ok(sifted)
+}
+
+fn nothing(table: &Table) -> Result<Sifted, TooLarge> {
+    let none = || Bound { value: 0, scale: 1, prices: vec![0; table.rows.len()] };
+    let factor = relax::factor(table)?;
+    Ok(Sifted { factor, choice: None, weight: none(), together: none(), off: None })
 }
 
 /// One simplex over all groups, weight and operations as one number.
@@ -91,18 +95,18 @@ fn few(table: &Table, start: &[usize], sifted: &mut Sifted) -> Result<(), TooLar
 }
 
 /// First the weight, then the operations among the shapes that the prices of the weight leave open.
-fn many(table: &Table, sifted: &mut Sifted) -> Result<(), TooLarge> {
+fn many(table: &Table, sizes: Sizes, sifted: &mut Sifted) -> Result<(), TooLarge> {
     let factor = sifted.factor;
     if let Some(off) = Lot::new(table, |_, _, _| Ok(Some(0)))?.off()? {
         sifted.off = Some(off);
         return Ok(());
     }
-    let first = Lot::new(table, |_, _, cost| Ok(Some(cost.weight)))?.solve()?;
+    let first = Lot::new(table, |_, _, cost| Ok(Some(cost.weight)))?.solve(sizes)?;
     sifted.learn(prove::weight(table, first.den, &first.prices));
     let open = Losses::of_weight(table, first.den, &first.prices)?;
     let tied = |group: usize, shape: usize| open.of(group)[shape] == Some(0);
-    let second =
-        Lot::new(table, |group, shape, cost| Ok(tied(group, shape).then_some(cost.operations)))?.solve()?;
+    let second = Lot::new(table, |group, shape, cost| Ok(tied(group, shape).then_some(cost.operations)))?
+        .solve(sizes)?;
     // Weight first: its prices times the factor, then those of the operations, over one denominator.
     let common = gcd(first.den, second.den);
     let (by_first, by_second) = (second.den / common, first.den / common);
@@ -119,4 +123,76 @@ fn many(table: &Table, sifted: &mut Sifted) -> Result<(), TooLarge> {
         sifted.try_choice(table, &losses, first.choice)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use tesela_model::product::{ProductTable, ProfileName};
+
+    use super::*;
+    use crate::layouts::{default_profiles, layouts};
+    use crate::reconfigure::group::groups;
+    use crate::reconfigure::table::wanted;
+    use crate::reconfigure::{Executor, Gpu, Held, Target, Usage};
+
+    /// What one GPU holds, what it might hold in the end, and how each instance is used.
+    type Drawn = (u16, u16, [u8; 8]);
+
+    fn table(drawn: &[Drawn], more: u64) -> Table {
+        let product = ProductTable::builtin().find("a100-40gb").unwrap();
+        let all = layouts(product, &default_profiles(product)).unwrap().layouts;
+        let mut wants: BTreeMap<ProfileName, u64> = BTreeMap::new();
+        let mut gpus = Vec::new();
+        for (index, (now, then, uses)) in drawn.iter().enumerate() {
+            let here = all[usize::from(*now) % all.len()].instances().iter().zip(uses);
+            let held = here.filter(|(_, kind)| **kind > 1).map(|(i, kind)| Held {
+                profile: i.profile.clone(),
+                start: i.start,
+                usage: match kind {
+                    2..=4 => Usage::Idle,
+                    5 => Usage::Busy { weight: 1, pinned: true },
+                    kind => Usage::Busy { weight: u64::from(kind - 5), pinned: false },
+                },
+            });
+            let name = format!("{index:03}");
+            gpus.push(Gpu { name, instances: held.collect(), executor: Executor::Native });
+            for instance in all[usize::from(*then) % all.len()].instances() {
+                *wants.entry(instance.profile.clone()).or_insert(0) += 1;
+            }
+        }
+        *wants.entry(product.full_profile().unwrap().name.clone()).or_insert(0) += more;
+        let groups = groups(product, &gpus).unwrap();
+        let target = Target::Counts(wants);
+        let wanted = wanted(product, &target, gpus.len()).unwrap();
+        Table::new(product, &groups, &target, &wanted).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn classes_prove_what_one_simplex_proves(
+            drawn in prop::collection::vec((any::<u16>(), any::<u16>(), prop::array::uniform8(0..9u8)), 6..40),
+            more in 0..2u64,
+        ) {
+            let table = table(&drawn, more);
+            let start = (0..table.groups()).map(|group| {
+                let costs = table.costs(group).iter().enumerate();
+                costs.filter_map(|(shape, cost)| cost.map(|cost| (cost, shape))).min().map(|(_, shape)| shape)
+            });
+            let Some(start) = start.collect::<Option<Vec<_>>>() else { return Ok(()) };
+            let (mut one, mut other) = (nothing(&table).unwrap(), nothing(&table).unwrap());
+            few(&table, &start, &mut one).unwrap();
+            many(&table, classes::SMALL, &mut other).unwrap();
+            prop_assert_eq!(one.off.is_some(), other.off.is_some());
+            prop_assert_eq!(one.together.rounded(), other.together.rounded());
+            prop_assert!(one.weight.rounded() <= other.weight.rounded());
+            if let Some(cost) = other.cost(&table).unwrap() {
+                prop_assert!(cost >= one.together.rounded());
+            }
+        }
+    }
 }
