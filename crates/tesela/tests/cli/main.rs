@@ -13,5 +13,6 @@ mod mig_rules;
 mod output;
 mod pack;
 mod plan;
+mod reconfigure;
 mod render;
 mod usage;
