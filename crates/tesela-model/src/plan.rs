@@ -349,6 +349,9 @@ pub struct Cost {
     pub source: String,
     /// The day the prices are of.
     pub as_of: Option<String>,
+    /// Price of one GPU for one hour, by product of the plan.
+    #[serde(default)]
+    pub gpu_hour: BTreeMap<String, Micros>,
     /// The same demand with one way of sharing for all.
     pub alternatives: Alternatives,
 }

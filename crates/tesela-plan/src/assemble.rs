@@ -6,6 +6,7 @@ mod headroom;
 mod nodes;
 mod reasons;
 mod restarts;
+mod speed;
 mod unmet;
 mod uses;
 mod what_if;
@@ -72,6 +73,7 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
     findings.extend(quota::findings(input.fleet, input.demand, &assignments, &unmet, &quotas));
     findings.extend(headroom::findings(input, &headroom));
     findings.extend(reasons::findings(input, decisions, outcome));
+    findings.extend(speed::findings(input.demand, &assignments));
     // Within a severity what was found first stays first: observation puts what concerns most GPUs first.
     findings.sort_by_key(|f| f.severity);
     findings.dedup();

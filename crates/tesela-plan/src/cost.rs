@@ -44,11 +44,18 @@ pub fn cost(
                 hourly_micros,
                 source: prices.source.clone(),
                 as_of: prices.as_of.clone(),
+                gpu_hour: unit_prices(prices, nodes),
                 alternatives: alternatives(input),
             };
             (Some(cost), None)
         }
     }
+}
+
+fn unit_prices(prices: &PriceBook, nodes: &[PlannedNode]) -> BTreeMap<String, Micros> {
+    let products = nodes.iter().flat_map(|n| &n.gpus).map(|g| &g.product).collect::<BTreeSet<_>>();
+    let price = |product: &String| Some((product.clone(), *prices.gpu_hour.get(product)?));
+    products.into_iter().filter_map(price).collect()
 }
 
 /// The planned nodes that hold work or headroom, and those that cannot be planned with (MIG INVALID, vGPU): nobody

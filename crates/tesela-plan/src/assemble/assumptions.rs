@@ -33,8 +33,8 @@ pub(super) fn assumptions(
         list.push(Assumption {
             subject: "GPU memory that workloads need".into(),
             value: match needs.len() {
-                1 => "as known for 1 workload".into(),
-                n => format!("as known for {n} workloads"),
+                1 => format!("as known for 1 workload ({})", origins(&needs)),
+                n => format!("as known for {n} workloads ({})", origins(&needs)),
             },
             origin,
             if_wrong: otherwise(Doubt::GpuMemory, "with more of it, more GPUs may be needed"),
@@ -118,6 +118,19 @@ fn unknown_needs(input: &PlanInput<'_>, decisions: &[Decision], list: &mut Vec<A
             if_wrong: "what needs less could go to an instance or a share: write gpuMemory into the demand and plan again".into(),
         });
     }
+}
+
+/// How many of each origin, the most trusted first: `10 given, 3 measured`.
+fn origins(all: &[Origin]) -> String {
+    let of = |origin: Origin| (all.iter().filter(|o| **o == origin).count(), origin);
+    let counts = [Origin::Given, Origin::Measured, Origin::Estimated, Origin::Assumed].map(of);
+    let told = counts.iter().filter(|(n, _)| *n > 0).map(|(n, origin)| match origin {
+        Origin::Given => format!("{n} given"),
+        Origin::Measured => format!("{n} measured"),
+        Origin::Estimated => format!("{n} estimated"),
+        Origin::Assumed => format!("{n} assumed"),
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// What planning again gave, in one sentence; what is said where it was not tried, or changes less than what is told.

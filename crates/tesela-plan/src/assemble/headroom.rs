@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use tesela_model::finding::{Finding, Severity};
+use tesela_model::fleet::Mode;
 use tesela_model::plan::{Headroom, PlannedNode, PlannedPool};
 
 use crate::input::PlanInput;
@@ -76,7 +77,7 @@ fn covers(input: &PlanInput<'_>, spare: &NodeState<'_>, member: &NodeState<'_>) 
 }
 
 fn sentence(pool: &PlannedPool, wanted: u32, names: &[String], survives: bool, new: bool) -> String {
-    let pool = &pool.name;
+    let (pool, mode) = (&pool.name, pool.mode);
     if new {
         return format!(
             "pool {pool} is of hardware that is not there yet; buy a spare node to survive the loss of one"
@@ -86,7 +87,14 @@ fn sentence(pool: &PlannedPool, wanted: u32, names: &[String], survives: bool, n
         (0, _, _) => format!("no node is kept free for pool {pool}"),
         (_, 0, _) => format!("no free node could stand in for a node of pool {pool}"),
         (_, _, true) => {
-            format!("{} stays free and can stand in for any node of pool {pool}", names.join(", "))
+            let names = names.join(", ");
+            // Its GPUs stay as they are: nothing is cut or shared before it is needed.
+            match mode {
+                Mode::Exclusive => format!("{names} stays free and can stand in for any node of pool {pool}"),
+                _ => format!(
+                    "{names} stays free and can stand in for any node of pool {pool}, once its GPUs are set up like that node's"
+                ),
+            }
         }
         (_, _, false) => {
             format!(

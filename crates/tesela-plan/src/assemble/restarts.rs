@@ -23,7 +23,8 @@ pub(super) fn restarting(
         let key = &workload.key;
         let template = patched.contains(&(key.namespace.as_str(), key.kind.as_str(), key.name.as_str()));
         for held in &workload.running {
-            let moves = outcome.moving.contains(&w) && !running::matches(input, &outcome.sharers, &decisions[w], w, held);
+            let moves = outcome.moving.contains(&w)
+                && !running::matches(input, &outcome.sharers, &decisions[w], w, held);
             let cause = match (moves, template) {
                 (true, _) => RestartCause::Moves,
                 (false, true) => RestartCause::Template,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use tesela_model::demand::{Demand, Duty};
+use tesela_model::fleet::Fleet;
 use tesela_model::origin::Known;
 use tesela_model::plan::{Doubt, Figures, Summary, WhatIf};
 use tesela_model::price::PriceBook;
@@ -32,7 +33,7 @@ pub(super) fn sensitivity(input: &PlanInput<'_>, decisions: &[Decision], plan: &
     doubts.extend(gpu_memory(input, decisions));
     doubts.extend(duty(input, decisions));
     doubts.extend(context_overhead(input, decisions));
-    doubts.extend(one_node_more(input));
+    doubts.extend(headroom_otherwise(input));
     doubts.extend(prices(input));
     most_first(&doubts, plan)
 }
@@ -51,9 +52,11 @@ fn most_first(doubts: &[WhatIf], plan: &Summary) -> Vec<WhatIf> {
 fn effect(then: &WhatIf, now: &Summary) -> [u64; 5] {
     let money = |m: Option<Micros>| m.unwrap_or_default().0;
     let Figures { pods_waiting, nodes, gpus_held, hourly_micros, .. } = now.plan;
+    // That other prices give another sum goes without saying; what counts is whether they give another plan.
+    let sum = if then.subject == Doubt::Price { hourly_micros } else { then.hourly_micros };
     [
         then.pods_waiting.abs_diff(pods_waiting),
-        money(then.hourly_micros).abs_diff(money(hourly_micros)),
+        money(sum).abs_diff(money(hourly_micros)),
         then.nodes.abs_diff(nodes),
         then.gpus_held.abs_diff(gpus_held),
         then.restarts.abs_diff(now.restarts),
@@ -137,13 +140,19 @@ fn context_overhead(input: &PlanInput<'_>, decisions: &[Decision]) -> Option<Wha
     Some(with(&PlanInput { settings, ..*input }, Doubt::ContextOverhead, &change))
 }
 
-fn one_node_more(input: &PlanInput<'_>) -> Option<WhatIf> {
+/// One node more for each pool, and none: what headroom costs is a choice that somebody should see.
+fn headroom_otherwise(input: &PlanInput<'_>) -> Vec<WhatIf> {
     if input.fleet.nodes.is_empty() {
-        return None;
+        return Vec::new();
     }
-    let mut fleet = input.fleet.clone();
-    fleet.headroom_nodes = fleet.headroom_nodes.saturating_add(1);
-    Some(with(&PlanInput { fleet: &fleet, ..*input }, Doubt::Headroom, "1 node more for each pool"))
+    let nodes = input.fleet.headroom_nodes;
+    let mut others = vec![(nodes.saturating_add(1), "1 node more for each pool")];
+    others.extend((nodes > 0).then_some((0, "no node kept free")));
+    let planned = |(headroom_nodes, change): (u32, &str)| {
+        let fleet = Fleet { headroom_nodes, ..input.fleet.clone() };
+        with(&PlanInput { fleet: &fleet, ..*input }, Doubt::Headroom, change)
+    };
+    others.into_iter().map(planned).collect()
 }
 
 fn prices(input: &PlanInput<'_>) -> Vec<WhatIf> {

@@ -64,6 +64,10 @@ pub(crate) fn of_product(of: &ProductUse) -> String {
         let demand = of.mig_demand.iter().map(|(name, n)| (name.to_string(), *n)).collect();
         parts.push(prices(u128::from(certificate.scale), &prices_of, &demand));
     }
+    if of.used == of.lower_bound {
+        let all = format!("In these ways of sharing at least {} hold the work.", many(of.lower_bound, "GPU"));
+        parts.push(all);
+    }
     parts.push(verdict(of.used, of.lower_bound));
     parts.join(" ")
 }

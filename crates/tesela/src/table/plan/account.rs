@@ -102,7 +102,11 @@ fn put_figures(page: &mut Page, sheet: &Sheet<'_>) {
     match (&plan.cost, &plan.cost_reason) {
         (Some(cost), _) => {
             let date = cost.as_of.as_ref().map(|d| format!(", as of {d}")).unwrap_or_default();
-            page.line(Line::styled(Style::Faint, format!("Prices: {}{date}.", cost.source)));
+            let unit = |(product, price): (&String, &Micros)| format!("{product} {}", money(*price, ""));
+            let units = cost.gpu_hour.iter().map(unit).collect::<Vec<_>>();
+            let units = if units.is_empty() { String::new() } else { format!(": {}", units.join(", ")) };
+            let text = format!("Prices of a GPU hour from {}{date}{units}.", cost.source);
+            page.paragraph(&Line::default(), &text, Style::Faint);
         }
         (None, Some(reason)) => page.paragraph(&Line::default(), &format!("Money: {reason}"), Style::Faint),
         (None, None) => {}

@@ -314,6 +314,7 @@ fn plan() -> Plan {
             hourly_micros: Micros(7_500_000),
             source: "command line".into(),
             as_of: None,
+            gpu_hour: BTreeMap::from([("h100-sxm-80gb".into(), Micros(2_500_000))]),
             alternatives: Alternatives {
                 all_exclusive: Some(Alternative {
                     gpus: 7,
