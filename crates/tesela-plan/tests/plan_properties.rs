@@ -147,9 +147,10 @@ fn config() -> ProptestConfig {
 fn bought_and_there(case: Case, (product, gpus): (usize, u32)) -> (Case, Case) {
     let (mut bought, mut there) = (case.clone(), case);
     let pods: u64 = bought.demand.workloads.iter().map(|w| w.count).sum();
-    let nodes = usize::try_from(pods.max(1)).unwrap();
+    let most = u32::try_from(pods.max(1)).unwrap();
+    let nodes = most as usize;
     let product = strategies::PRODUCTS[product];
-    let mut offer = builders::offer(product, gpus, Some(nodes as u32));
+    let mut offer = builders::offer(product, gpus, Some(most));
     offer.gpu_memory = offer.gpu_memory.or(Some(builders::gi(40)));
     let node = |i: usize| {
         let mut node = builders::node(&format!("n{i:02}"), product, gpus as usize, &Offer::Exclusive);

@@ -70,6 +70,7 @@ fn recorded(words: &cli::Plan, printer: &Printer) -> Result<Activity, Failure> {
     recorder.finish().map_err(refused)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
 fn refused(fault: tesela_formats::diagnostic::Diagnostic) -> Failure {
     Failure::input(fault.to_string())
 }
