@@ -45,7 +45,8 @@ pub fn reconfigure(request: &Request<'_>) -> Result<Answer, ReconfigureError> {
     }
     match choose(&table, &start)? {
         Ok(chosen) => Ok(Answer::Change(Box::new(carry_out(request, &groups, &table, &chosen)?))),
-        Err(off) => Ok(Answer::Blocked(explain(request, &groups, &table, &wanted, &off)?)),
+        Err(Block::Off(off)) => Ok(Answer::Blocked(explain(request, &groups, &table, &wanted, &off)?)),
+        Err(Block::NotFound) => Ok(Answer::Blocked(vec![not_found()])),
     }
 }
 
@@ -58,17 +59,25 @@ struct Chosen {
     searched: bool,
 }
 
-fn choose(table: &Table, start: &[usize]) -> Result<Result<Chosen, Off>, ReconfigureError> {
+/// Why there is no choice.
+enum Block {
+    /// Rows cannot be met.
+    Off(Off),
+    /// Parts of GPUs would do; whole ones were not found, and there are too many to look at all.
+    NotFound,
+}
+
+fn choose(table: &Table, start: &[usize]) -> Result<Result<Chosen, Block>, ReconfigureError> {
     if table.groups() == 0 {
         let off = table.rows.iter().enumerate().filter(|(_, r)| r.want > 0).map(|(at, r)| (at, r.want));
         let off = off.collect::<Off>();
         let bound = Bound { value: 0, scale: 1, prices: vec![0; table.rows.len()] };
         let chosen = Chosen { choice: Vec::new(), bound, operations_bound: 0, searched: true };
-        return Ok(if off.is_empty() { Ok(chosen) } else { Err(off) });
+        return Ok(if off.is_empty() { Ok(chosen) } else { Err(Block::Off(off)) });
     }
     let sifted = sift(table, start)?;
     if let Some(off) = sifted.off {
-        return Ok(Err(off));
+        return Ok(Err(Block::Off(off)));
     }
     let cost = sifted.cost(table)?;
     let (factor, least) = (sifted.factor, sifted.together.rounded());
@@ -86,8 +95,12 @@ fn choose(table: &Table, start: &[usize]) -> Result<Result<Chosen, Off>, Reconfi
         }
     };
     let Some(choice) = choice else {
+        if !searched {
+            return Ok(Err(Block::NotFound));
+        }
         let near = exchange::residual(table, &exchange::all_at(table, start))?;
-        return Ok(Err(near.into_iter().enumerate().filter(|(_, r)| *r != 0).collect()));
+        let off = near.into_iter().enumerate().filter(|(_, r)| *r != 0);
+        return Ok(Err(Block::Off(off.collect())));
     };
     let (disturbed, operations) = totals(table, &choice)?;
     let proven = if searched { operations } else { (least - disturbed * factor).clamp(0, operations) };
@@ -255,6 +268,12 @@ fn no_home((profile, busy, want): (ProfileName, u64, u64)) -> Blocked {
         busy - want
     );
     Blocked { missing: busy - want, profile: Some(profile), reason, gpus: Vec::new() }
+}
+
+fn not_found() -> Blocked {
+    let reason = "no layouts of these GPUs were found that sum to exactly this target; that there are none is not \
+                  proven: ask for one instance more or fewer of a small profile";
+    Blocked { profile: None, missing: 0, reason: reason.to_owned(), gpus: Vec::new() }
 }
 
 fn names(request: &Request<'_>, group: &Group) -> Vec<String> {

@@ -2,7 +2,7 @@
 //! exists, an instance goes when nobody holds it. Where moves wait for one another in a circle, a workload waits on a
 //! spare GPU, or stops until its next instance exists.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use tesela_model::layout::Instance;
 use tesela_model::product::{Product, ProfileName};
@@ -79,10 +79,15 @@ pub(super) struct Schedule {
 ///
 /// `seats`: idle instances that stay. Every profile has as many instances in the end as holders, so it always ends.
 pub(super) fn order(product: &Product, jobs: Vec<Job>, seats: Vec<Seat>, spares: u64) -> Schedule {
+    let all = jobs.iter().flat_map(|job| job.live.iter().chain(&job.coming));
+    let names = all.chain(seats.iter().map(Seat::instance)).map(|i| i.profile.clone());
+    let names = names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
     let mut order = Order {
         product,
+        waits: vec![Waits::default(); jobs.len()],
         jobs,
-        seats: BTreeMap::new(),
+        seats: vec![VecDeque::new(); names.len()],
+        names,
         waiting: VecDeque::new(),
         parked: Vec::new(),
         spares: Spares::new(product, spares),
@@ -99,8 +104,12 @@ pub(super) fn order(product: &Product, jobs: Vec<Job>, seats: Vec<Seat>, spares:
 struct Order<'a> {
     product: &'a Product,
     jobs: Vec<Job>,
-    /// Instances of the target that exist and nobody holds.
-    seats: BTreeMap<ProfileName, VecDeque<Seat>>,
+    /// What each job waits for, as long as it does not change.
+    waits: Vec<Waits>,
+    /// The profiles there are, sorted.
+    names: Vec<ProfileName>,
+    /// Instances of the target that exist and nobody holds, by profile.
+    seats: Vec<VecDeque<Seat>>,
     /// Stopped workloads, by where they ran.
     waiting: VecDeque<Seat>,
     /// Workloads on spare GPUs.
@@ -110,20 +119,34 @@ struct Order<'a> {
     stopped: u64,
 }
 
-/// How many of each profile.
-type Needs = BTreeMap<ProfileName, usize>;
+/// How many of each profile, in the order of the names.
+type Needs = Vec<usize>;
+
+/// What a GPU's holders need before they can leave.
+#[derive(Debug, Clone, Default)]
+struct Waits {
+    /// Holders that have to go.
+    holders: usize,
+    /// The places that all of them need.
+    all: Needs,
+    /// The places that those in the way of each coming instance need.
+    each: Vec<Needs>,
+}
 
 impl Order<'_> {
+    fn profile(&self, name: &ProfileName) -> Option<usize> {
+        self.names.binary_search(name).ok()
+    }
+
     fn offer(&mut self, seat: Seat) {
-        self.seats.entry(seat.instance().profile.clone()).or_default().push_back(seat);
+        if let Some(profile) = self.profile(&seat.instance().profile) {
+            self.seats[profile].push_back(seat);
+        }
     }
 
-    fn free(&self, profile: &ProfileName) -> usize {
-        self.seats.get(profile).map_or(0, VecDeque::len)
-    }
-
-    fn take(&mut self, profile: &ProfileName) -> Option<Seat> {
-        self.seats.get_mut(profile)?.pop_front()
+    fn take(&mut self, name: &ProfileName) -> Option<Seat> {
+        let profile = self.profile(name)?;
+        self.seats[profile].pop_front()
     }
 
     fn run(&mut self) {
@@ -152,9 +175,27 @@ impl Order<'_> {
 
     /// Instances that come less holders that have to go.
     fn gain(&self, job: usize) -> i64 {
-        let job = &self.jobs[job];
-        let holders = job.going.iter().filter(|(_, weight)| weight.is_some()).count();
-        job.coming.len() as i64 - holders as i64
+        self.jobs[job].coming.len() as i64 - self.waits[job].holders as i64
+    }
+
+    /// Counts again what a job waits for; whenever it changes.
+    fn count(&mut self, job: usize) {
+        let leavers = self.blockers(job, None);
+        let each = self.jobs[job].coming.iter().map(|i| self.needs(&self.blockers(job, Some(i)))).collect();
+        self.waits[job] = Waits { holders: leavers.len(), all: self.needs(&leavers), each };
+    }
+
+    fn needs(&self, leavers: &[Instance]) -> Needs {
+        let mut needs = vec![0; self.names.len()];
+        for profile in leavers.iter().filter_map(|i| self.profile(&i.profile)) {
+            needs[profile] += 1;
+        }
+        needs
+    }
+
+    /// Places that lack.
+    fn missing(&self, needs: &Needs) -> usize {
+        needs.iter().zip(&self.seats).map(|(need, seats)| need.saturating_sub(seats.len())).sum()
     }
 
     /// The holders that a GPU has to get rid of; with `only`, those in the way of one coming instance.
@@ -163,14 +204,6 @@ impl Order<'_> {
         let busy = self.jobs[job].going.iter().filter(|(_, weight)| weight.is_some());
         let here = busy.filter(|(i, _)| only.is_none_or(|coming| overlaps(i, coming)));
         here.map(|(i, _)| i.clone()).collect()
-    }
-
-    fn missing(&self, leavers: &[Instance]) -> usize {
-        let mut needs = Needs::new();
-        for instance in leavers {
-            *needs.entry(instance.profile.clone()).or_insert(0) += 1;
-        }
-        needs.iter().map(|(profile, need)| need.saturating_sub(self.free(profile))).sum()
     }
 
     /// Clears every GPU whose holders all have a place to go. Those that take more places than they give wait until no
@@ -195,10 +228,9 @@ impl Order<'_> {
     }
 
     fn clear_if_possible(&mut self, job: usize) -> bool {
-        let leavers = self.blockers(job, None);
-        let possible = !leavers.is_empty() && self.missing(&leavers) == 0;
+        let possible = self.waits[job].holders > 0 && self.missing(&self.waits[job].all) == 0;
         if possible {
-            self.clear(job, &leavers);
+            self.clear(job, &self.blockers(job, None));
         }
         possible
     }
@@ -209,12 +241,11 @@ impl Order<'_> {
             if self.jobs[job].whole {
                 continue;
             }
-            for coming in self.jobs[job].coming.clone() {
-                let leavers = self.blockers(job, Some(&coming));
-                if !leavers.is_empty() && self.missing(&leavers) == 0 {
-                    self.clear(job, &leavers);
-                    return true;
-                }
+            let each = &self.waits[job].each;
+            let ready = |needs: &Needs| needs.iter().any(|n| *n > 0) && self.missing(needs) == 0;
+            if let Some(coming) = each.iter().position(ready) {
+                self.clear(job, &self.blockers(job, Some(&self.jobs[job].coming[coming])));
+                return true;
             }
         }
         false
@@ -222,21 +253,21 @@ impl Order<'_> {
 
     /// Nothing can move: the fewest workloads wait on a spare GPU, or stop.
     fn break_circle(&mut self, open: &[usize]) {
-        let mut best: Option<(usize, usize, Vec<Instance>)> = None;
+        let mut best: Option<(usize, usize, Option<usize>)> = None;
         for &job in open {
-            let mut ways = vec![self.blockers(job, None)];
-            if !self.jobs[job].whole {
-                ways.extend(self.jobs[job].coming.iter().map(|coming| self.blockers(job, Some(coming))));
-            }
-            for leavers in ways.into_iter().filter(|leavers| !leavers.is_empty()) {
-                let missing = self.missing(&leavers);
-                if best.as_ref().is_none_or(|(least, _, _)| missing < *least) {
-                    best = Some((missing, job, leavers));
+            let Waits { all, each, .. } = &self.waits[job];
+            let parts = each.iter().enumerate().filter(|_| !self.jobs[job].whole);
+            let ways = [(None, all)].into_iter().chain(parts.map(|(at, needs)| (Some(at), needs)));
+            for (coming, needs) in ways.filter(|(_, needs)| needs.iter().any(|n| *n > 0)) {
+                let missing = self.missing(needs);
+                if best.is_none_or(|(least, ..)| missing < least) {
+                    best = Some((missing, job, coming));
                 }
             }
         }
-        if let Some((_, job, leavers)) = best {
-            self.clear(job, &leavers);
+        if let Some((_, job, coming)) = best {
+            let coming = coming.map(|at| &self.jobs[job].coming[at]);
+            self.clear(job, &self.blockers(job, coming));
         }
     }
 
@@ -271,6 +302,11 @@ impl Order<'_> {
 
     /// Destroys what nobody holds and creates what has room.
     fn settle(&mut self, job: usize) {
+        self.change(job);
+        self.count(job);
+    }
+
+    fn change(&mut self, job: usize) {
         if self.jobs[job].whole && self.is_open(job) {
             return;
         }
