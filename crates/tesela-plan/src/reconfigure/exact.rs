@@ -76,9 +76,7 @@ fn most_after(table: &Table, gpus: &[usize]) -> Vec<Vec<i128>> {
     };
     let mut after = vec![vec![0; rows]; gpus.len() + 1];
     for (index, &group) in gpus.iter().enumerate().rev() {
-        for row in 0..rows {
-            after[index][row] = after[index + 1][row] + most(group, row);
-        }
+        after[index] = (0..rows).map(|row| after[index + 1][row] + most(group, row)).collect();
     }
     after
 }

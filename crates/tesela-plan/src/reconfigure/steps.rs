@@ -174,8 +174,8 @@ impl Order<'_> {
     }
 
     /// Instances that come less holders that have to go.
-    fn gain(&self, job: usize) -> i64 {
-        self.jobs[job].coming.len() as i64 - self.waits[job].holders as i64
+    fn gain(&self, job: usize) -> isize {
+        self.jobs[job].coming.len().cast_signed() - self.waits[job].holders.cast_signed()
     }
 
     /// Counts again what a job waits for; whenever it changes.

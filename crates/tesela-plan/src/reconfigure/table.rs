@@ -194,9 +194,9 @@ impl Table {
         let rank = |state: Mask| {
             if whole {
                 // Everything goes at once; what comes back in its place is at least the same to look at.
-                return now.count_ones() - (state & now).count_ones();
+                return (now & !state).count_ones() as usize;
             }
-            instances(state & !now).filter(|i| units(i) & leaving != 0).count() as u32
+            instances(state & !now).filter(|i| units(i) & leaving != 0).count()
         };
         let keeps = |state: &&Mask| whole || *state & now == keep;
         let state = shape.states.iter().filter(keeps).min_by_key(|&&state| rank(state)).copied();
@@ -276,13 +276,13 @@ fn kept(now: Mask, shape: &Shape) -> Vec<Mask> {
 /// would go.
 fn best_kept(group: &Group, at: &[Option<usize>], shape: &Shape, kept: &[Mask]) -> Option<(Mask, Cost)> {
     let now = mask(at);
-    let held = group.instances.len() as u32;
-    let stays = now.count_ones() == held && kept.contains(&now) && shape.size == held;
+    let held = group.instances.len();
+    let stays = now.count_ones() as usize == held && kept.contains(&now) && shape.size as usize == held;
     if group.executor == Executor::GpuOperator && !stays {
         let pinned = group.instances.iter().any(|(_, usage)| is_pinned(*usage));
         let cost = Cost {
             weight: i128::from(group.busy_weight()),
-            operations: i128::from(held) + i128::from(shape.size),
+            operations: held as i128 + i128::from(shape.size),
         };
         return (!pinned).then_some((0, cost));
     }
@@ -296,7 +296,7 @@ fn best_kept(group: &Group, at: &[Option<usize>], shape: &Shape, kept: &[Mask]) 
             pinned |= is_pinned(*usage);
         }
         let stays = i128::from(mask.count_ones());
-        let operations = i128::from(held) + i128::from(shape.size) - 2 * stays;
+        let operations = held as i128 + i128::from(shape.size) - 2 * stays;
         let cost = Cost { weight: i128::from(lost), operations };
         if !pinned && best.is_none_or(|known| (cost, mask) < known) {
             best = Some((cost, mask));
