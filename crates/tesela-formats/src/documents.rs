@@ -34,8 +34,8 @@ use tesela_model::price::PriceBook;
 use tesela_model::product::{Product, ProductTable};
 
 pub use self::demand::{
-    DEFAULT_KIND, DemandDocument, JoinedContradiction, TenantEdit, WorkloadEdit, check_joined, merge, merge_all,
-    unlike_observed, write_demand,
+    DEFAULT_KIND, DemandDocument, JoinedContradiction, TenantEdit, WorkloadEdit, check_joined, merge,
+    merge_all, unlike_observed, write_demand,
 };
 pub use self::envelope::DocumentKind;
 use self::envelope::Envelope;

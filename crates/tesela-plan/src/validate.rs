@@ -121,8 +121,10 @@ impl<'a> Facts<'a> {
 
     /// Whether its pods stay on devices that their node does not offer: they keep what nobody can see.
     fn is_unseen(&self, a: &Assignment) -> bool {
-        let on = a.node.as_deref().and_then(|name| self.unseen.get(name));
-        a.staying == a.count && on.is_some_and(|held| held.contains_key(&a.resource))
+        let Some(name) = a.node.as_deref().filter(|_| a.staying == a.count) else { return false };
+        // A node that was deleted between two lists offers nothing that anybody could look at.
+        let gone = !self.nodes.contains_key(name);
+        gone || self.unseen.get(name).is_some_and(|held| held.contains_key(&a.resource))
     }
 
     /// Assignments with the workload they are of.

@@ -251,6 +251,11 @@ impl NodeState<'_> {
         self.gpus.iter().any(|g| g.used() && !g.keeps() && g.is_offered_otherwise(full))
     }
 
+    /// Whether a GPU of the node is cut.
+    pub(crate) fn has_instances(&self) -> bool {
+        self.gpus.iter().any(|g| matches!(&g.content, Content::Mig(cuts) if !cuts.is_empty()))
+    }
+
     pub(crate) fn operator(&self) -> bool {
         matches!(self.source, Source::Exists(node) if node.operator)
     }

@@ -1,5 +1,7 @@
 //! Reconfiguration beside brute force on few GPUs, and its properties.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+
 mod reconfigure_checker;
 
 use std::collections::BTreeMap;
@@ -353,10 +355,10 @@ fn requests_without_sense_are_refused() {
     assert!(matches!(refuse(&[one.clone(), one.clone()], &goal), ReconfigureError::NamedTwice { .. }));
     let overlap = gpu("a", &[("1g.5gb", 0, Usage::Idle), ("2g.10gb", 0, Usage::Idle)]);
     assert!(matches!(refuse(&[overlap], &goal), ReconfigureError::State { .. }));
-    let unknown = refuse(&[one.clone()], &target(&[("1g.9gb", 1)])).to_string();
+    let unknown = refuse(std::slice::from_ref(&one), &target(&[("1g.9gb", 1)])).to_string();
     assert!(unknown.contains("1g.9gb"), "{unknown}");
     let two = Target::Geometries(BTreeMap::from([([name("1g.5gb")].into_iter().collect(), 2)]));
-    assert!(matches!(refuse(&[one.clone()], &two), ReconfigureError::Sum { wanted: 2, gpus: 1 }));
+    assert!(matches!(refuse(std::slice::from_ref(&one), &two), ReconfigureError::Sum { wanted: 2, gpus: 1 }));
     let none =
         Target::Geometries(BTreeMap::from([(["7g.40gb", "1g.5gb"].map(name).into_iter().collect(), 1)]));
     assert!(matches!(refuse(&[one], &none), ReconfigureError::NoLayout { .. }));

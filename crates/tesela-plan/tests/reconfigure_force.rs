@@ -1,5 +1,7 @@
 //! What a fleet's MIG GPUs hold, and who holds it, as reconfiguration reads it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+
 mod builders;
 
 use builders::*;

@@ -294,12 +294,15 @@ impl std::str::FromStr for Parameters {
             ));
         }
         let (digits, zeros) = match lower.strip_suffix(['k', 'm', 'b', 't']) {
-            Some(digits) => (digits, match lower.as_bytes().last() {
-                Some(b'k') => 3,
-                Some(b'm') => 6,
-                Some(b'b') => 9,
-                _ => 12,
-            }),
+            Some(digits) => (
+                digits,
+                match lower.as_bytes().last() {
+                    Some(b'k') => 3,
+                    Some(b'm') => 6,
+                    Some(b'b') => 9,
+                    _ => 12,
+                },
+            ),
             None => (lower.as_str(), 0),
         };
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));

@@ -5,8 +5,8 @@ use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
 use tesela_formats::documents::{
-    DEFAULT_HEADROOM_NODES, DemandDocument, Document, FleetDocument, check_joined, join_price_books, merge_all,
-    merge_fleet, parse_price_flag, read_document, unlike_observed,
+    DEFAULT_HEADROOM_NODES, DemandDocument, Document, FleetDocument, check_joined, join_price_books,
+    merge_all, merge_fleet, parse_price_flag, read_document, unlike_observed,
 };
 use tesela_model::demand::{Demand, Workload, WorkloadKey};
 use tesela_model::finding::Finding;

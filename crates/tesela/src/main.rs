@@ -1,9 +1,9 @@
 //! The command line of Tesela: reads at the rim, decides in the pure crates, prints through one printer.
 
+mod activity;
 #[cfg(test)]
 #[path = "../../tesela-plan/tests/builders/mod.rs"]
 mod builders;
-mod activity;
 mod cli;
 mod failure;
 mod input;

@@ -19,8 +19,7 @@ struct Example {
 const COMPANY: Example =
     Example { name: "agents-company", inputs: &["cluster.json", "demand.yaml", "fleet.yaml", "prices.yaml"] };
 const MIXED: Example = Example { name: "mixed-fleet", inputs: &["cluster.json"] };
-const MEASURED: Example =
-    Example { name: "measured", inputs: &["cluster.json", "--usage", "usage.json"] };
+const MEASURED: Example = Example { name: "measured", inputs: &["cluster.json", "--usage", "usage.json"] };
 const REGULATED: Example =
     Example { name: "regulated", inputs: &["cluster.json", "demand.yaml", "fleet.yaml"] };
 

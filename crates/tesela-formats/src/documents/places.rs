@@ -95,8 +95,14 @@ pub(super) const PRICE_BOOK: &[Place] = &[
     at("asOf", "spec"),
     at("currency", "spec"),
     at("gpuHour", "spec.prices[]"),
+    at("kilowattHour", "spec.prices[].owned"),
+    at("owned", "spec.prices[]"),
     at("prices", "spec"),
     at("product", "spec.prices[]"),
+    at("pue", "spec.prices[].owned"),
+    at("purchase", "spec.prices[].owned"),
+    at("watts", "spec.prices[].owned"),
+    at("years", "spec.prices[].owned"),
 ];
 pub(super) const PRODUCT_TABLE: &[Place] = &[
     at("aliases", "spec.models[].profiles[]"),

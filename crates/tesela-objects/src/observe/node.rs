@@ -158,7 +158,8 @@ pub(super) fn observe(
     if !record.is_gpu_node(&offered) {
         return None;
     }
-    let Counted { gpus, allocatable, strategy, unusable } = count(name, &record, &offered, table, cutter, drafts);
+    let Counted { gpus, allocatable, strategy, unusable } =
+        count(name, &record, &offered, table, cutter, drafts);
     let renamed = offered.iter().any(|(r, o)| r.shared && o.capacity > 0);
     let ready = record.ready.unwrap_or(true);
     // A MIG GPU without instances has nothing to offer and is well; anything else should offer something.

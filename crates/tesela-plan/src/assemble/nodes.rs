@@ -41,12 +41,14 @@ pub(super) fn nodes(input: &PlanInput<'_>, world: &World<'_>) -> (Vec<PlannedNod
 /// Mode and replicas under which the GPUs of a node that are not cut are offered.
 pub(super) fn full_offer(state: &NodeState<'_>, gpu: &GpuState<'_>) -> (Mode, Option<u32>) {
     // What nobody new uses stays as it is, unless the node's sharing changes: that is of all GPUs alike.
-    let as_today = gpu.keeps() || !gpu.used() && !state.changes_sharing();
+    // Hardware that is not there yet has no today.
+    let as_today = gpu.today.is_some() && (gpu.keeps() || !gpu.used() && !state.changes_sharing());
     match (state.full.as_ref().filter(|_| !as_today), gpu.today) {
         (Some(Full::Whole), _) => (Mode::Exclusive, None),
         (Some(Full::Shared(s)), _) => (s.mode, Some(s.replicas)),
         (None, Some(Offer::TimeSliced { replicas })) => (Mode::TimeSliced, Some(*replicas)),
-        (None, Some(Offer::Mps { replicas })) => (Mode::Mps, Some(*replicas)),
+        // Beside MIG the device plugin offers no MPS, so where instances come, MPS that nobody uses goes.
+        (None, Some(Offer::Mps { replicas })) if !state.has_instances() => (Mode::Mps, Some(*replicas)),
         // A GPU that was cut and of which nothing stays cut, or one that is whole, or new.
         (None, _) => (Mode::Exclusive, None),
     }

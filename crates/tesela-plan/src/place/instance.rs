@@ -1,11 +1,11 @@
 //! MIG instances.
 
-use tesela_model::fleet::MigStrategy;
+use tesela_model::fleet::{MigStrategy, Mode, Offer};
 
 use super::{Placer, wanted_profile};
 use crate::decide::{InstanceNeed, need_with_context};
 use crate::world::mig::MigRules;
-use crate::world::{Content, Cut, GpuState, Kind, NodeState, Owner, User};
+use crate::world::{Content, Cut, Full, GpuState, Kind, NodeState, Owner, User};
 
 /// How an instance is come by, the least change first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -259,6 +259,7 @@ fn can(
             users.is_empty()
                 && !gpu.unwell
                 && state.single.is_none()
+                && !state.offers_mps()
                 && !state.mode_change_disturbs(kinds[gpu.kind].needs_reset)
                 && fits(rules, &[], profile, devices)
         }
@@ -267,6 +268,13 @@ fn can(
 }
 
 impl NodeState<'_> {
+    /// Whether pods share GPUs of the node by MPS: NVIDIA's device plugin refuses to start with MPS and MIG on one node.
+    fn offers_mps(&self) -> bool {
+        let planned = matches!(&self.full, Some(Full::Shared(s)) if s.mode == Mode::Mps);
+        let by_mps = |g: &GpuState<'_>| g.keeps() && matches!(g.today, Some(Offer::Mps { .. }));
+        planned || self.gpus.iter().any(by_mps)
+    }
+
     /// Under strategy single all instances of the node must be alike while anything stays; an instance that is
     /// shared stays as it is.
     fn may_cut(&self, cuts: &[Cut]) -> bool {

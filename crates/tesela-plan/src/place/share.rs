@@ -11,9 +11,9 @@ use tesela_model::quantity::Mib;
 use tesela_model::resource::{GpuDevice, GpuResource};
 
 use super::Placer;
-use crate::decide::{Decision, Shape, ShareNeed};
+use crate::decide::{Decision, Shape, ShareNeed, need_with_context};
 use crate::input::{PlanInput, Settings};
-use crate::world::{Content, Full, GpuState, NodeState, Owner, Sharing, Source, World, join};
+use crate::world::{Content, Full, GpuState, NodeState, Owner, Sharing, Source, User, World, join};
 
 /// Replicas taken where nobody knows what the sharers need.
 const UNKNOWN_REPLICAS: u32 = 4;
@@ -136,6 +136,20 @@ impl<'a> Placer<'_, 'a> {
         placed
     }
 
+    /// Whether nobody on the node's shared GPUs needs more than a share's part of the memory: who comes may meet them.
+    fn leaves_shares(&self, node: usize, replicas: u32) -> bool {
+        let modest = |kind: usize, user: &User| {
+            let Owner::Workload(w) = user.owner else { return true };
+            let need = need_with_context(self.workload(w), &self.input.settings);
+            let memory = self.world.kinds[kind].memory;
+            need.zip(memory).is_none_or(|(need, has)| need.0.saturating_mul(u64::from(replicas)) <= has.0)
+        };
+        self.world.nodes[node].gpus.iter().all(|g| match &g.content {
+            Content::Full(users) => users.iter().all(|u| modest(g.kind, u)),
+            Content::Mig(_) => true,
+        })
+    }
+
     /// How a node would share with this workload; `None` when it cannot.
     fn sharing_of(&self, w: usize, need: &ShareNeed, node: usize) -> Option<Sharing> {
         let sharing = self.sharing_wanted(w, need, node)?;
@@ -156,10 +170,11 @@ impl<'a> Placer<'_, 'a> {
             Some(Full::Whole) => None,
             Some(Full::Shared(s)) => {
                 let same = s.mode == need.mode && s.tenant == need.tenant && s.replicas <= least;
-                same.then(|| s.clone())
+                (same && self.leaves_shares(node, s.replicas)).then(|| s.clone())
             }
             None => {
                 let offered = full().find_map(|g| offered(g, need.mode)).filter(|r| *r <= least);
+                let offered = offered.filter(|r| self.leaves_shares(node, *r));
                 let planned = || {
                     let kinds = full().filter(|g| self.product_allowed(w, g.kind));
                     kinds

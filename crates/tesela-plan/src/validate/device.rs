@@ -328,7 +328,7 @@ fn memory(
     assigned: &[&Assignment],
     faults: &mut Faults,
 ) {
-    let mut needs: BTreeMap<super::Key<'_>, u64> = BTreeMap::new();
+    let mut needs: BTreeMap<super::Key<'_>, (u64, u64)> = BTreeMap::new();
     let mut fresh: BTreeSet<Kind<'_>> = BTreeSet::new();
     for a in assigned {
         let Some(workload) = facts.workload(a) else { continue };
@@ -336,8 +336,8 @@ fn memory(
             fresh.insert(kind_of(a));
         }
         let Some(need) = facts.need(workload) else { continue };
-        let least = needs.entry(super::key_of(a)).or_insert(0);
-        *least = need.max(*least);
+        let entry = needs.entry(super::key_of(a)).or_insert((0, 1));
+        *entry = (need.max(entry.0), u64::from(a.gpus.max(1)).max(entry.1));
         let room = all.iter().filter(|d| d.kind == kind_of(a)).map(|d| d.memory.unwrap_or(u64::MAX)).max();
         if let Some(room) = room.filter(|room| a.staying < a.count && need > *room) {
             let message = format!("needs {need} MiB with its context, {} has {room}", describe(kind_of(a)));
@@ -346,9 +346,12 @@ fn memory(
     }
     // Where everything goes on as today, what sits together today is no fault of the plan.
     for device in all.iter().filter(|d| d.kind.1.is_some() && fresh.contains(&d.kind)) {
-        let need = |u: &Use| needs.get(&used_by(u)).copied().unwrap_or(0);
+        let of = |u: &Use| needs.get(&used_by(u)).copied().unwrap_or((0, 1));
+        let need = |u: &Use| of(u).0;
+        // Several shares that one pod has of a device hold its memory once.
+        let pods = |u: &Use| u.pods.div_ceil(of(u).1);
         let sum =
-            device.used_by.iter().map(|u| need(u).saturating_mul(u.pods)).fold(0u64, u64::saturating_add);
+            device.used_by.iter().map(|u| need(u).saturating_mul(pods(u))).fold(0u64, u64::saturating_add);
         let single = device.used_by.iter().map(need).max().unwrap_or(0);
         if let Some(room) = device.memory.filter(|room| sum > *room && single <= *room) {
             let message =

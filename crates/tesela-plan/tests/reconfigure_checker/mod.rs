@@ -137,10 +137,9 @@ pub(crate) fn profiles(target: &Target) -> Vec<String> {
         Target::Counts(counts) => {
             counts.iter().filter(|(_, n)| **n > 0).map(|(name, _)| name.to_string()).collect()
         }
-        Target::Geometries(all) => all
-            .iter()
-            .flat_map(|(g, _)| g.counts().map(|(name, _)| name.to_string()))
-            .collect::<BTreeSet<_>>(),
+        Target::Geometries(all) => {
+            all.keys().flat_map(|g| g.counts().map(|(name, _)| name.to_string())).collect::<BTreeSet<_>>()
+        }
     };
     names.into_iter().collect()
 }
@@ -331,17 +330,20 @@ fn place(seat: &Seat) -> (Place, Instance) {
     }
 }
 
+/// An instance and its holder: a workload, by where it ran at the beginning.
+type Occupied = (Instance, Option<(usize, Instance)>);
+
 /// The world while steps are replayed: instances with their holder, a workload by where it ran at the beginning.
 struct World<'a> {
     request: &'a Request<'a>,
-    live: BTreeMap<Place, Vec<(Instance, Option<(usize, Instance)>)>>,
+    live: BTreeMap<Place, Vec<Occupied>>,
     stopped: BTreeSet<(usize, Instance)>,
     stops: u64,
     peak: usize,
 }
 
 impl World<'_> {
-    fn find(&mut self, seat: &Seat) -> Result<&mut (Instance, Option<(usize, Instance)>), String> {
+    fn find(&mut self, seat: &Seat) -> Result<&mut Occupied, String> {
         let (place, instance) = place(seat);
         let here = self.live.entry(place).or_default();
         here.iter_mut().find(|(i, _)| *i == instance).ok_or_else(|| format!("{instance} is not there"))

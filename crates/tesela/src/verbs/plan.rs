@@ -70,6 +70,9 @@ pub(crate) fn run(
     if let Some(list) = words.burst.filter(|_| !plan.unmet.is_empty()) {
         printer.progress("looking for cloud instances");
         plan.burst = burst::suggest(&input, &plan, list);
+        if plan.burst.is_empty() {
+            printer.note(&format!("--burst: no instance of {} serves a pod that does not fit", list.name()));
+        }
     }
     if let Some(file) = &words.html {
         write_report(file, &plan, words, printer)?;
