@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tesela_model::demand::Workload;
 use tesela_model::fleet::Mode;
 use tesela_model::plan::{
-    API_VERSION, Assignment, Figures, Plan, PlanStatus, PlannedNode, PlannedPool, Summary, Unmet,
+    API_VERSION, Assignment, Figures, Plan, PlanStatus, PlannedNode, PlannedPool, Summary, Unmet, Use,
 };
 use tesela_model::product::ProfileName;
 use tesela_model::resource::GpuResource;
@@ -57,7 +57,7 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
     let (nodes, seats) = nodes::nodes(input, &outcome.world);
     let assignments = assignments(input, decisions, outcome, &seats);
     let unmet = unmet(input, decisions, outcome);
-    let pools = pools(&nodes, &outcome.world);
+    let pools = pools(input, &nodes, &outcome.world);
     let headroom = headroom::headroom(input, outcome, &nodes, &pools);
     let changes = changes::changes(&outcome.world, &nodes);
     let quotas = quota::close(input.fleet, input.demand, &assignments, &nodes);
@@ -221,7 +221,7 @@ fn unmet(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outcome<'_>) -
 }
 
 /// Pools of the nodes that hold work, by name.
-fn pools(nodes: &[PlannedNode], world: &crate::world::World<'_>) -> Vec<PlannedPool> {
+fn pools(input: &PlanInput<'_>, nodes: &[PlannedNode], world: &crate::world::World<'_>) -> Vec<PlannedPool> {
     let mut pools: BTreeMap<PoolKey<'_>, PlannedPool> = BTreeMap::new();
     for (node, state) in nodes.iter().zip(&world.nodes) {
         if !state.used() {
@@ -229,7 +229,9 @@ fn pools(nodes: &[PlannedNode], world: &crate::world::World<'_>) -> Vec<PlannedP
         }
         for gpu in &node.gpus {
             let tenant = match &state.full {
-                Some(crate::world::Full::Shared(s)) if gpu.mode != Mode::Mig => s.tenant.clone(),
+                Some(crate::world::Full::Shared(s)) if gpu.mode != Mode::Mig => {
+                    s.tenant.clone().filter(|tenant| is_of(input, node, tenant))
+                }
                 _ => None,
             };
             let replicas = gpu.replicas.or_else(|| shared_instances(gpu));
@@ -259,6 +261,19 @@ fn pools(nodes: &[PlannedNode], world: &crate::world::World<'_>) -> Vec<PlannedP
     tell_apart(&mut pools);
     pools.sort_by(|a, b| a.name.cmp(&b.name));
     pools
+}
+
+/// Whether nobody but this tenant is on the node's shared GPUs. Where pods of others stay, a fence would be around them
+/// too; that the promise is broken is a finding.
+fn is_of(input: &PlanInput<'_>, node: &PlannedNode, tenant: &str) -> bool {
+    // The planner sorts workloads by key.
+    let tenant_of = |u: &Use| {
+        let wanted = (&u.namespace, &u.kind, &u.workload);
+        let order = |w: &Workload| (&w.key.namespace, &w.key.kind, &w.key.name).cmp(&wanted);
+        let at = input.demand.workloads.binary_search_by(order).ok()?;
+        Some(input.demand.workloads[at].tenant.as_str())
+    };
+    node.gpus.iter().flat_map(|g| &g.used_by).all(|u| tenant_of(u) == Some(tenant))
 }
 
 /// Mode, product, replicas and tenant.

@@ -14,6 +14,8 @@ use std::rc::Rc;
 
 use tesela_model::demand::{Isolation, Workload};
 use tesela_model::fleet::{Mode, Offer};
+use tesela_model::product::ProfileName;
+use tesela_model::quantity::Mib;
 use tesela_model::resource::{GpuDevice, GpuResource};
 
 use crate::decide::{Decision, InstanceNeed, Shape, ShareNeed, need_with_context};
@@ -311,7 +313,7 @@ impl<'p, 'a> Placer<'p, 'a> {
         let gpus = self.workload(w).gpus;
         let mut placed = 0;
         for &node in self.candidates(w, only).iter() {
-            if !self.share_holds(w, node) {
+            if !self.share_holds(w, node, request) {
                 continue;
             }
             while placed < count && self.room(w, node) > 0 {
@@ -325,12 +327,25 @@ impl<'p, 'a> Placer<'p, 'a> {
         placed
     }
 
-    /// Whether a share of each shared GPU of a node has the memory that a pod needs, where that is known.
-    fn share_holds(&self, w: usize, node: usize) -> bool {
+    /// Whether each share and instance of this name on a node has the memory that a pod needs, where that is known.
+    fn share_holds(&self, w: usize, node: usize, request: &GpuResource) -> bool {
         let Some(need) = need_with_context(self.workload(w), &self.input.settings) else { return true };
-        self.world.nodes[node].gpus.iter().all(|gpu| match (gpu.today, self.world.kinds[gpu.kind].memory) {
-            (Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas }), Some(memory)) => {
-                memory.0 / u64::from((*replicas).max(1)) >= need.0
+        let enough = |memory: Mib, replicas: u32| memory.0 / u64::from(replicas.max(1)) >= need.0;
+        let asked = |profile: &ProfileName| match &request.device {
+            GpuDevice::Mig(wanted) => wanted == profile,
+            GpuDevice::Gpu => true,
+        };
+        self.world.nodes[node].gpus.iter().all(|gpu| match gpu.today {
+            Some(Offer::TimeSliced { replicas } | Offer::Mps { replicas }) => {
+                self.world.kinds[gpu.kind].memory.is_none_or(|memory| enough(memory, *replicas))
+            }
+            Some(Offer::Mig { instances, replicas, .. }) => {
+                instances.iter().map(|i| &i.profile).filter(|p| asked(p)).all(|profile| {
+                    let product = self.world.kinds[gpu.kind].product;
+                    let memory =
+                        product.and_then(|p| p.profile(profile.as_str()).ok()).and_then(|p| p.memory);
+                    memory.is_none_or(|m| enough(m, replicas.get(profile).copied().unwrap_or(1)))
+                })
             }
             _ => true,
         })

@@ -68,7 +68,7 @@ fn with(input: &PlanInput<'_>, subject: Doubt, change: &str) -> WhatIf {
     let decisions = decide_all(input.demand, &input.settings);
     let outcome = search(input, &decisions);
     let (nodes, _) = nodes::nodes(input, &outcome.world);
-    let headroom = headroom::headroom(input, &outcome, &nodes, &pools(&nodes, &outcome.world));
+    let headroom = headroom::headroom(input, &outcome, &nodes, &pools(input, &nodes, &outcome.world));
     let summary = summary(input, &outcome, &nodes, &headroom);
     let Figures { gpus, gpus_held, nodes, nodes_held, pods_waiting, hourly_micros, .. } = summary.plan;
     WhatIf {

@@ -125,9 +125,14 @@ fn planned(sheet: &Sheet<'_>) -> String {
     if plan.changes.is_empty() && summary.requests_to_change == 0 && plan.today.is_some() {
         text.push_str(" No GPU has to change.");
     } else if plan.today.is_some() {
-        text.push_str(&on_the_way(summary.restarts, summary.requests_to_change));
+        text.push_str(&on_the_way(restarts(plan), summary.requests_to_change));
     }
     text
+}
+
+/// Pods that restart, also those that keep their device and that their controller replaces for another template.
+fn restarts(plan: &Plan) -> u64 {
+    plan.summary.restarts.max(plan.restarting.len() as u64)
 }
 
 fn on_the_way(restarts: u64, requests: u64) -> String {
