@@ -217,3 +217,68 @@ fn what_was_chosen_by_hand_moves_when_there_is_a_seat() {
     assert_eq!((plan.assignments[0].staying, waiting(&plan)), (4, 0));
     assert!(plan.assignments[0].reason.contains("no seat of that kind"), "{}", plan.assignments[0].reason);
 }
+
+/// The promise that is broken today is a finding; a fence around another tenant's pod would break more.
+#[test]
+fn no_fence_is_put_around_pods_of_another_tenant() {
+    let fleet = fleet(vec![node("s1", T4, 1, &Offer::TimeSliced { replicas: 4 })]);
+    let other = running(workload("b", "w0", 1), "s1", GPU, 1);
+    let alone = running(workload("c", "w3", 1), "s1", GPU, 1)
+        .with(|w| w.isolation = isolated(Isolation::Tenant))
+        .with(|w| w.movable = false);
+    let plan = planned(&fleet, vec![other, alone.clone()]);
+    assert!(plan.pools.iter().all(|p| p.tenant.is_none()), "{:?}", plan.pools);
+    assert!(plan.restarting.is_empty(), "{:?}", plan.restarting);
+}
+
+/// A request says what a pod asks for; where its need is known, a smaller instance will not do.
+#[test]
+fn an_instance_that_is_asked_for_holds_what_is_needed() {
+    let cut = mig_offer(H100, &[("1g.10gb", 0), ("1g.10gb", 1), ("1g.10gb", 2), ("1g.10gb", 3)]);
+    let fleet = fleet(vec![node("m1", H100, 1, &cut)]);
+    let asks = |memory| {
+        workload("c", "w", 1)
+            .with(|w| (w.gpus, w.request) = (2, Some(mig("1g.10gb"))))
+            .with(|w| w.gpu_memory = needs(gi(memory)))
+    };
+    assert_eq!(waiting(&planned(&fleet, vec![asks(4)])), 0);
+    assert_eq!(waiting(&planned(&fleet, vec![asks(70)])), 1);
+}
+
+/// What the device plugin refuses: MPS and MIG on one node; whole GPUs beside shared ones under one name.
+#[test]
+fn a_node_is_offered_in_ways_that_go_together() {
+    let mps = fleet(vec![node("n", A100, 4, &Offer::Mps { replicas: 4 })]);
+    let client = running(workload("b", "client", 1), "n", GPU, 1).with(|w| w.movable = false);
+    let new = workload("c", "new", 1).with(|w| w.gpu_memory = needs(gi(18)));
+    let plan = planned(&mps, vec![client, new]);
+    let modes: std::collections::BTreeSet<Mode> =
+        plan.nodes.iter().flat_map(|n| &n.gpus).map(|g| g.mode).collect();
+    assert!(!(modes.contains(&Mode::Mps) && modes.contains(&Mode::Mig)), "{modes:?}");
+    let buy = Fleet { buy: vec![offer(H100, 2, None)], ..fleet(Vec::new()) };
+    let plan = planned(&buy, vec![light(2)]);
+    let ways: std::collections::BTreeSet<_> =
+        plan.nodes.iter().flat_map(|n| &n.gpus).map(|g| (g.mode, g.replicas)).collect();
+    assert_eq!(ways.len(), 1, "{ways:?}");
+}
+
+/// A node that was deleted between two lists takes nobody's plan with it.
+#[test]
+fn pods_of_a_node_that_is_gone_keep_what_they_hold() {
+    let fleet = fleet(vec![node("n", H100, 2, &Offer::Exclusive)]);
+    for name in ["nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared", GPU] {
+        let plan = planned(&fleet, vec![running(workload("b", "a", 1), "gone", name, 1)]);
+        assert_eq!((waiting(&plan), plan.assignments.len()), (0, 1), "{name}");
+    }
+}
+
+/// Who comes to a shared GPU may meet anybody on it.
+#[test]
+fn a_large_sharer_keeps_newcomers_away() {
+    let fleet = fleet(vec![node("s", A30, 1, &Offer::TimeSliced { replicas: 4 })]);
+    let large = running(workload("b", "large", 1), "s", GPU, 1)
+        .with(|w| w.gpu_memory = needs(gi(18)))
+        .with(|w| w.movable = false);
+    let plan = planned(&fleet, vec![large, light(3)]);
+    assert_eq!(waiting(&plan), 3, "{:?}", plan.assignments);
+}
