@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use tesela_model::demand::PodRef;
 use tesela_model::plan::{Change, ChangeKind, Restart, RestartCause};
 
 use super::Sheet;
@@ -16,19 +17,26 @@ const SHOWN: usize = 40;
 struct Touched<'a> {
     changes: Vec<&'a Change>,
     restarts: Vec<&'a Restart>,
+    /// Pods on GPUs that change whose workload shall have fewer: they end and come back nowhere.
+    ends: BTreeSet<&'a PodRef>,
 }
 
 pub(super) fn section(sheet: &Sheet<'_>) -> Markup {
     let (plan, text) = (sheet.plan, sheet.text);
     let mut nodes: BTreeMap<&str, Touched<'_>> = BTreeMap::new();
+    let restarting: BTreeSet<(&str, &str)> =
+        plan.restarting.iter().map(|r| (r.namespace.as_str(), r.name.as_str())).collect();
     for change in &plan.changes {
-        nodes.entry(&change.node).or_default().changes.push(change);
+        let touched = nodes.entry(&change.node).or_default();
+        touched.changes.push(change);
+        let ends = change.disturbed_pods.iter();
+        touched.ends.extend(ends.filter(|p| !restarting.contains(&(p.namespace.as_str(), p.name.as_str()))));
     }
     for restart in &plan.restarting {
         nodes.entry(&restart.node).or_default().restarts.push(restart);
     }
     let mut nodes: Vec<(&str, Touched<'_>)> = nodes.into_iter().collect();
-    nodes.sort_by_key(|(_, touched)| !touched.restarts.is_empty());
+    nodes.sort_by_key(|(_, touched)| !touched.restarts.is_empty() || !touched.ends.is_empty());
     html! {
         section id="windows" {
             h2 { (text.windows) }
@@ -64,7 +72,7 @@ fn table(sheet: &Sheet<'_>, nodes: &[(&str, Touched<'_>)]) -> Markup {
                         tr {
                             th scope="row" { (node) }
                             td { (changes(sheet, &touched.changes)) }
-                            td { (restarts(sheet, &touched.restarts)) }
+                            td { (restarts(sheet, touched)) }
                         }
                     }
                 }
@@ -91,15 +99,20 @@ fn changes(sheet: &Sheet<'_>, changes: &[&Change]) -> Markup {
     }
 }
 
-fn restarts(sheet: &Sheet<'_>, restarts: &[&Restart]) -> Markup {
+fn restarts(sheet: &Sheet<'_>, touched: &Touched<'_>) -> Markup {
     let text = sheet.text;
+    let restarts = &touched.restarts;
+    let ends: Vec<String> = touched.ends.iter().map(|p| format!("{}/{}", p.namespace, p.name)).collect();
     let of = |cause: RestartCause| {
         let pods = restarts.iter().filter(move |r| r.cause == cause);
         pods.map(|r| format!("{}/{}", r.namespace, r.name)).collect::<Vec<_>>()
     };
     let causes = [(RestartCause::Moves, text.moves), (RestartCause::Template, text.template)];
     html! {
-        @if restarts.is_empty() { span.faint { (text.restarts_none) } }
+        @if restarts.is_empty() && ends.is_empty() { span.faint { (text.restarts_none) } }
+        @if !ends.is_empty() {
+            p.pods { b { (text.many(ends.len() as u64, &text.pods)) } " (" (text.ends) "): " (ends.join(", ")) }
+        }
         @for (cause, why) in causes {
             @let pods = of(cause);
             @if !pods.is_empty() {

@@ -104,7 +104,7 @@ pub(super) const ENGLISH: Text = Text {
     no_demand: "a pod that is no demand",
 
     windows: "Windows and restarts",
-    windows_lead: "What is touched, node by node; nodes without a restart first. Only the pods named here restart.",
+    windows_lead: "What is touched, node by node; nodes without a restart first. Only the pods named here restart or end.",
     windows_none: "No node is touched.",
     windows_caption: "Changes and restarts by node",
     gpu_changes: "GPUs that change",
@@ -112,6 +112,7 @@ pub(super) const ENGLISH: Text = Text {
     no_gpu_changes: "none",
     restarts_none: "none",
     moves: "get another device",
+    ends: "not wanted any more or without a place: they end",
     template: "their pod template changes, so their controller replaces them",
     kind_geometry: "instances",
     kind_mig_mode: "MIG on/off",

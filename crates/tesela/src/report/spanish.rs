@@ -107,7 +107,7 @@ pub(super) const SPANISH: Text = Text {
     no_demand: "un pod que no es demanda",
 
     windows: "Ventanas y reinicios",
-    windows_lead: "Qué se toca, nodo por nodo; primero los nodos sin reinicios. Solo se reinician los pods nombrados aquí.",
+    windows_lead: "Qué se toca, nodo por nodo; primero los nodos sin reinicios. Solo se reinician o terminan los pods nombrados aquí.",
     windows_none: "No se toca ningún nodo.",
     windows_caption: "Cambios y reinicios por nodo",
     gpu_changes: "GPU que cambian",
@@ -115,6 +115,7 @@ pub(super) const SPANISH: Text = Text {
     no_gpu_changes: "ninguna",
     restarts_none: "ninguno",
     moves: "reciben otro dispositivo",
+    ends: "ya no se piden o no tienen sitio: terminan",
     template: "cambia su plantilla de pod, así que su controlador los sustituye",
     kind_geometry: "instancias",
     kind_mig_mode: "activar o desactivar MIG",

@@ -46,7 +46,7 @@ words! {
         cannot_be_planned, no_gpus_seen, more_rows, guessed, legend, whole_held, whole_free, shared,
         shared_mps, instance_held, instance_free, instance_shared, stranded, unknown_gpu, changed,
         tile_shared, tile_held, tile_free, tile_mig, no_demand, windows, windows_lead, windows_none,
-        windows_caption, gpu_changes, restarts, no_gpu_changes, restarts_none, moves, template,
+        windows_caption, gpu_changes, restarts, no_gpu_changes, restarts_none, moves, template, ends,
         kind_geometry, kind_mig_mode, kind_reset, kind_sharing, means_geometry, means_mig_mode,
         means_reset, means_sharing, to_whole, to_shares, to_mps, risks, risks_none, risk_operator,
         risk_reset, risk_loss, unmet, unmet_caption, burst, burst_caption, burst_instances, burst_for, burst_price, why, unknown, unknown_way, unknown_seats,
