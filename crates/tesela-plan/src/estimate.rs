@@ -2,7 +2,7 @@
 //!
 //! Exact where the arithmetic is exact (weights from headers, bytes of keys and values), an estimate where it is not
 //! (activations), an assumption where nothing is known (the context's overhead). `docs/estimate.md` holds the figures
-//! beside published measurements. The smallest profile that holds it is in [`fit`].
+//! beside published measurements. The smallest profile that holds it is in `fit`.
 
 mod fit;
 mod part;
