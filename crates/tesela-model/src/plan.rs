@@ -45,7 +45,7 @@ pub struct Plan {
     /// What the plan rests on.
     pub assumptions: Vec<Assumption>,
     /// The plan if an assumption is wrong, the one that changes most first; of five assumptions at most. Empty where
-    /// nothing can be wrong, and beyond 4,000 pods.
+    /// nothing can be wrong, and where planning again would take too long.
     #[serde(default)]
     pub sensitivity: Vec<WhatIf>,
     /// `null` without prices.
