@@ -15,6 +15,7 @@
 //! | [`price`] | what a GPU hour costs |
 //! | [`cloud`] | cloud instances with GPUs and their list prices |
 //! | [`finding`] | something true about today that costs money or breaks work |
+//! | [`driver`] | the port to a node's GPU driver: what it can be asked, what it answers |
 //! | [`plan`] | the decision |
 //! | [`server`] | programs that reserve GPU memory up front |
 //! | [`usage`] | evidence of use: series of memory and activity |
@@ -24,6 +25,7 @@
 pub mod activity;
 pub mod cloud;
 pub mod demand;
+pub mod driver;
 pub mod finding;
 pub mod fleet;
 pub mod label;
