@@ -74,6 +74,7 @@ impl Catalogue {
             }
         }
         one_name_each(&mut profiles);
+        drop_contradicted_engines(&mut profiles);
         let facts = facts(identity, known, profiles);
         let product = Product::new(facts)
             .map_err(|error| CatalogueError::Contradiction { name: identity.name.clone(), error })?;
@@ -155,6 +156,25 @@ fn one_name_each(profiles: &mut [Profile]) {
     for profile in profiles {
         profile.aliases.retain(|alias| !names.contains(alias) && !given.contains(alias));
         given.extend(profile.aliases.iter().cloned());
+    }
+}
+
+/// An engine of which the whole GPU is said to have fewer than instances that are said to fit together limits nothing:
+/// one of the two numbers is wrong, and the placements bind anyway.
+fn drop_contradicted_engines(profiles: &mut [Profile]) {
+    let slices = profiles.iter().map(|p| p.compute_slices).max();
+    let whole = profiles.iter().filter(|p| Some(p.compute_slices) == slices).min_by_key(|p| !p.is_plain());
+    let Some(caps) = whole.map(|p| p.engines.values()) else { return };
+    let beyond = |p: &Profile, engine: usize| {
+        let together = p.engines.values()[engine].unwrap_or(0).saturating_mul(p.max_instances.unwrap_or(1));
+        caps[engine].is_some_and(|cap| together > cap)
+    };
+    let wrong = std::array::from_fn::<bool, 5, _>(|engine| profiles.iter().any(|p| beyond(p, engine)));
+    for profile in profiles {
+        let Engines { copy, decoder, encoder, jpeg, ofa } = &mut profile.engines;
+        for (value, _) in [copy, decoder, encoder, jpeg, ofa].into_iter().zip(wrong).filter(|(_, wrong)| *wrong) {
+            *value = None;
+        }
     }
 }
 

@@ -58,7 +58,7 @@ pub enum End {
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "record", rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Record {
     /// The first: the whole change.
     Change {
@@ -257,11 +257,15 @@ fn next(bytes: &[u8], number: usize) -> Next<'_> {
 
 fn parse(body: &[u8], record: usize, offset: usize) -> Result<Record, JournalError> {
     #[derive(Deserialize)]
+    struct First {
+        change: Version,
+    }
+    #[derive(Deserialize)]
     struct Version {
         version: u32,
     }
     if record == 0
-        && let Ok(Version { version }) = serde_json::from_slice(body)
+        && let Ok(First { change: Version { version } }) = serde_json::from_slice(body)
         && version != VERSION
     {
         return Err(JournalError::Version { found: version });

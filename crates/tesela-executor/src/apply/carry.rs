@@ -122,14 +122,6 @@ impl<'c, 'p> Carrier<'c, 'p> {
     fn go(&mut self, goal: &Goal) -> Done {
         let mut now = self.look()?;
         self.nobody_else(&now)?;
-        let mode_waits =
-            now.mode.current != goal.mig && self.subject.needs_reset && self.ports.reset.is_none();
-        if mode_waits {
-            // Only a reset brings the mode, and none is allowed: it is asked for, and nothing else is done, since that
-            // would be half a change.
-            self.take(&mut now, &Step::SetMode { on: goal.mig })?;
-            now = self.look()?;
-        }
         for step in steps(&now, goal) {
             self.patience.anew();
             self.take(&mut now, &step)?;
@@ -233,22 +225,26 @@ impl<'c, 'p> Carrier<'c, 'p> {
     }
 
     fn set_mode(&mut self, now: &mut Live, step: &Step, on: bool) -> Done {
-        let needs_reset = self.subject.needs_reset;
-        let activation = self.call(step, None, |c| {
-            let answer = c.ports.driver.set_mig_mode(&c.subject.uuid, on)?;
-            match answer {
-                // Without a reset there is only one thing to wait for: that the GPU is idle.
-                Activation::Pending(Code::InUse) if !needs_reset => {
+        let asked = self.call(step, None, |c| {
+            match c.ports.driver.set_mig_mode(&c.subject.uuid, on)? {
+                // It waits for the GPU to be idle, and is asked again.
+                Activation::Pending(Code::InUse) => {
                     Err(DriverError::new("nvmlDeviceSetMigMode", Code::InUse).on(&c.subject.uuid))
                 }
                 other => Ok(other),
             }
-        })?;
+        });
+        let waits = match asked {
+            Ok(activation) => activation != Activation::Done,
+            Err(Stop::InUse { .. }) if self.subject.needs_reset => true,
+            Err(stop) => return Err(stop),
+        };
         self.taken(None)?;
-        if activation != Activation::Done {
+        if waits {
             if self.ports.reset.is_none() {
                 return Err(Stop::NeedsReboot { on });
             }
+            self.patience.anew();
             self.take(now, &Step::Reset)?;
         }
         *now = self.look()?;
@@ -283,7 +279,10 @@ impl<'c, 'p> Carrier<'c, 'p> {
             tries += 1;
             let again = match error.code {
                 Code::InUse => true,
-                Code::InsufficientResources => creates && (self.undoing || tries < TRIES_TO_CREATE),
+                Code::GpuIsLost | Code::GpuNotFound | Code::NoPermission => false,
+                // On the way back any other refusal is hoped to pass: giving up would leave the GPU between.
+                _ if self.undoing => true,
+                Code::InsufficientResources => creates && tries < TRIES_TO_CREATE,
                 _ => false,
             };
             if !again {
