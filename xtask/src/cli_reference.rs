@@ -40,6 +40,12 @@ fn reference() -> String {
     for name in names {
         if let Some(verb) = root.find_subcommand_mut(&name) {
             section(&mut text, &format!("tesela {name}"), verb);
+            let below = verb.get_subcommands().map(|c| c.get_name().to_owned()).filter(|n| n != "help");
+            for below in below.collect::<Vec<_>>() {
+                if let Some(one) = verb.find_subcommand_mut(&below) {
+                    section(&mut text, &format!("tesela {name} {below}"), one);
+                }
+            }
         }
     }
     text

@@ -17,6 +17,7 @@ mod profiles;
 mod reference;
 mod report;
 mod schema;
+mod soak;
 mod suite;
 
 use std::path::Path;
@@ -38,6 +39,8 @@ usage: cargo xtask TASK
                        a large made-up cluster as kubectl prints it, on standard output
   bench-observe [--nodes N] [--pods M] [--seed S]
                        time and memory of `tesela plan` on such a cluster
+  soak [--cases N] [--seed S]
+                       ends `tesela mig apply`'s executor at every point of random changes on simulated GPUs
   report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md";
 
 fn main() -> ExitCode {
@@ -61,6 +64,7 @@ fn run() -> Result<ExitCode> {
         ["generate"] => generate(&root, false)?,
         ["generate", "--check"] => generate(&root, true)?,
         ["cluster", ..] => cluster::run(&words[1..])?,
+        ["soak", ..] => soak::run(&root, &words[1..])?,
         ["report", ..] => report::run(&root, &words[1..])?,
         ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,
         _ => bail!("{USAGE}"),

@@ -5,6 +5,7 @@ pub(crate) mod columns;
 pub(crate) mod estimate;
 pub(crate) mod layouts;
 pub(crate) mod lint;
+pub(crate) mod mig;
 pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod reconfigure;

@@ -4,6 +4,7 @@ mod completions;
 mod estimate;
 mod layouts;
 pub(crate) mod lint;
+pub(crate) mod mig;
 mod pack;
 mod plan;
 pub(crate) mod reconfigure;
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
         Verb::Estimate(words) => estimate::run(words, &table()?, printer),
         Verb::Lint(words) => lint::run(words, &table()?, printer),
         Verb::Render(words) => render::run(words, &table()?, printer),
+        Verb::Mig(words) => mig::run(&words.verb, &table()?, printer),
         Verb::Completions(words) => completions::run(words, printer),
     }
 }

@@ -3,12 +3,10 @@
 use proptest::prelude::*;
 use tesela_executor::apply::Outcome;
 use tesela_executor::plan::{Blocked, Change};
-use tesela_executor::wish::Wish;
-use tesela_model::layout::Layout;
-use tesela_model::product::{Product, ProductTable, ProfileName};
-use tesela_plan::layouts::all_profiles;
+use tesela_model::product::ProductTable;
 
 use crate::deaths::done;
+use crate::random;
 use crate::world::{Dice, World, counts, gpu, shown};
 
 fn seven_busy() -> String {
@@ -100,41 +98,18 @@ fn compute_instances_inside_a_kept_instance_change_alone() {
     assert_eq!(world.live(0).instances.iter().map(|i| i.compute.len()).collect::<Vec<_>>(), [1, 1]);
 }
 
-/// A random state of a product: what fits, some of it busy.
-fn random(product: &Product, dice: &mut Dice) -> (String, Vec<(ProfileName, u32)>) {
-    let names = all_profiles(product);
-    let mut placed = Vec::<(ProfileName, u32)>::new();
-    for _ in 0..dice.below(12) {
-        let name = &names[dice.below(names.len())];
-        let places = &product.profile(name.as_str()).unwrap().placements;
-        let start = places[dice.below(places.len())].start;
-        let more = placed.iter().cloned().chain([(name.clone(), start)]);
-        if Layout::new(product, more).is_ok() {
-            placed.push((name.clone(), start));
-        }
-    }
-    let mut pid = 1000;
-    let mut used = |dice: &mut Dice| {
-        pid += 1;
-        (dice.below(3) == 0).then_some(pid)
-    };
-    let each = placed.iter().map(|(n, s)| (n.as_str(), *s, used(dice))).collect::<Vec<_>>();
-    (gpu(product.id.as_str(), &each), placed)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn only_what_the_plan_says_is_touched(seed in any::<u64>()) {
         let mut dice = Dice(seed);
-        let all = ["a100-40gb", "a30-24gb", "h100-sxm-80gb", "rtx-pro-6000-96gb"];
-        let product = ProductTable::builtin().find(all[dice.below(all.len())]).unwrap();
-        let (machine, there) = random(product, &mut dice);
-        let (_, wanted) = random(product, &mut dice);
+        let product = random::product(&mut dice);
+        let (machine, there) = random::state(product, &mut dice);
+        let (_, wanted) = random::state(product, &mut dice);
         let world = World::new(&format!("gpus:\n{machine}"));
         let busy = world.busy(0);
-        let wish = Wish::Counts(wanted.iter().map(|(name, _)| (name.clone(), 1)).collect());
+        let wish = random::wish(&wanted);
         let plan = world.plan(0, &wish);
         prop_assert!(plan.goal.is_some(), "{:?}: what can stand can be had", plan.blocked);
         prop_assert!(plan.calls <= plan.calls_of_destroy_all);

@@ -5,6 +5,7 @@ mod change;
 mod crash;
 mod deaths;
 mod files;
+mod random;
 mod reach;
 mod refusals;
 mod tables;

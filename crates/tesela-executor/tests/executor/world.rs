@@ -32,6 +32,10 @@ pub(crate) struct Death {
 pub(crate) struct Fate {
     events: Cell<u32>,
     death: Cell<Option<Death>>,
+    /// Calls of the driver that change something.
+    pub(crate) changes: Cell<u32>,
+    /// Calls that only read.
+    pub(crate) reads: Cell<u32>,
 }
 
 struct Died;
@@ -39,6 +43,12 @@ struct Died;
 impl Fate {
     pub(crate) fn events(&self) -> u32 {
         self.events.get()
+    }
+
+    fn count(&self, name: &str) {
+        let changes = ["set", "create", "destroy"].iter().any(|word| name.starts_with(word));
+        let counter = if changes { &self.changes } else { &self.reads };
+        counter.set(counter.get() + 1);
     }
 
     fn pass<T>(&self, act: impl FnOnce() -> T) -> T {
@@ -118,6 +128,7 @@ macro_rules! fated {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*) => {
         impl GpuDriver for FatedDriver<'_> {
             $(fn $name(&self, $($arg: $kind),*) -> Answer<$answer> {
+                self.fate.count(stringify!($name));
                 self.fate.pass(|| self.driver.$name($($arg),*))
             })*
         }
@@ -203,11 +214,15 @@ impl World {
     }
 
     pub(crate) fn states(&self) -> Vec<GpuState> {
+        self.states_until(&Fate::default())
+    }
+
+    pub(crate) fn states_until(&self, fate: &Fate) -> Vec<GpuState> {
         let state = |seen| match seen {
             Seen::Gpu(state) => Some(*state),
             Seen::Unreadable { .. } => None,
         };
-        observe(&self.driver).unwrap().into_iter().filter_map(state).collect()
+        self.with_driver(fate, |driver| observe(driver).unwrap().into_iter().filter_map(state).collect())
     }
 
     pub(crate) fn state(&self, gpu: usize) -> GpuState {
@@ -263,6 +278,11 @@ impl World {
         self.work(fate, recover)
     }
 
+    /// Does something with the driver alone, counted.
+    pub(crate) fn with_driver<T>(&self, fate: &Fate, act: impl FnOnce(&dyn GpuDriver) -> T) -> T {
+        act(&FatedDriver { driver: &self.driver, fate })
+    }
+
     fn work<T>(&self, fate: &Fate, act: impl FnOnce(&mut Ports<'_>, &Options) -> T) -> Option<T> {
         let driver = FatedDriver { driver: &self.driver, fate };
         let mut disk = FatedDisk { platter: &self.platter, fate };
@@ -307,7 +327,7 @@ impl World {
 impl Fate {
     /// Ends at this point.
     pub(crate) fn at(death: Death) -> Self {
-        Self { events: Cell::new(0), death: Cell::new(Some(death)) }
+        Self { death: Cell::new(Some(death)), ..Self::default() }
     }
 }
 
