@@ -11,6 +11,9 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let fixed = ["bench", "--quiet", "--locked", "-p", "tesela-executor", "--bench", "soak", "--"];
     let status = Command::new(cargo).args(fixed).args(words).current_dir(root).status();
-    ensure!(status.context("cannot start cargo")?.success(), "a GPU ended between; the last seed names the case");
+    ensure!(
+        status.context("cannot start cargo")?.success(),
+        "a GPU ended between; the last seed names the case"
+    );
     Ok(())
 }

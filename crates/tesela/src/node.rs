@@ -24,7 +24,8 @@ pub(crate) fn driver(words: &cli::Node) -> Result<Session, Failure> {
         (None, None) => Search::Loader,
     };
     Session::open(&search).map_err(|error| {
-        Failure::program(error.to_string()).hint("this verb runs on a node with GPUs; docs/mig.md shows how to get there")
+        Failure::program(error.to_string())
+            .hint("this verb runs on a node with GPUs; docs/mig.md shows how to get there")
     })
 }
 

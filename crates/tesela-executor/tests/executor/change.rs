@@ -60,12 +60,17 @@ fn a_busy_gpu_beside_one_to_be_set_up_is_not_touched() {
 
 #[test]
 fn a_process_without_an_instance_may_be_on_any() {
-    let world = World::new(&format!("gpus:\n{}", gpu("a100-40gb", &[("1g.5gb", 0, None), ("1g.5gb", 1, Some(7))])));
+    let world =
+        World::new(&format!("gpus:\n{}", gpu("a100-40gb", &[("1g.5gb", 0, None), ("1g.5gb", 1, Some(7))])));
     let mut state = world.state(0);
     state.processes[0].gpu_instance = None;
     state.processes[0].compute_instance = None;
     let plan = tesela_executor::plan::plan(&state, ProductTable::builtin(), &counts("1g.5gb=1"));
-    assert!(matches!(&plan.blocked, Some(Blocked::Busy { instances, .. }) if instances.len() == 1), "{:?}", plan.blocked);
+    assert!(
+        matches!(&plan.blocked, Some(Blocked::Busy { instances, .. }) if instances.len() == 1),
+        "{:?}",
+        plan.blocked
+    );
 }
 
 #[test]

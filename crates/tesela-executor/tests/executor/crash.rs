@@ -3,9 +3,9 @@
 use tesela_executor::apply::Outcome;
 use tesela_executor::goal::Goal;
 use tesela_executor::wish::Wish;
+use tesela_model::driver::Code;
 use tesela_sim::call::Call;
 use tesela_sim::fault::Fault;
-use tesela_model::driver::Code;
 
 use crate::deaths::{Cuts, at, everywhere, settled};
 use crate::world::{Death, Fate, World, counts, gpu};
@@ -89,7 +89,9 @@ fn dead_twice() {
         dead.copy().recover_until(&fate).unwrap().unwrap();
         for second in 0..fate.events() {
             let again = dead.copy();
-            assert!(again.recover_until(&Fate::at(Death { event: second, after: second % 2 == 0 })).is_none());
+            assert!(
+                again.recover_until(&Fate::at(Death { event: second, after: second % 2 == 0 })).is_none()
+            );
             again.crash(9);
             again.recover();
             settled(&world, &plans, &again, &format!("{event}, then {second}"));
@@ -99,7 +101,10 @@ fn dead_twice() {
 
 #[test]
 fn a_reboot_between_ends_as_wanted() {
-    let world = World::new(&format!("gpus:\n{}", gpu("h100-sxm-80gb", &[("1g.10gb", 0, None), ("3g.40gb", 4, None)])));
+    let world = World::new(&format!(
+        "gpus:\n{}",
+        gpu("h100-sxm-80gb", &[("1g.10gb", 0, None), ("3g.40gb", 4, None)])
+    ));
     let plans = [world.plan(0, &counts("1g.10gb=1,2g.20gb=2"))];
     let fate = Fate::default();
     world.copy().apply_until(&plans, &fate).unwrap().unwrap();
@@ -143,7 +148,24 @@ fn what_somebody_else_made_meanwhile_is_not_removed() {
     dead.driver.create_gpu_instance(&uuid, id, None).unwrap();
     let before = dead.goal(0);
     let recovered = dead.recover();
-    assert!(matches!(&recovered[0].1, Outcome::Between { undo, .. } if undo.to_string().contains("somebody else")), "{recovered:?}");
+    assert!(
+        matches!(&recovered[0].1, Outcome::Between { undo, .. } if undo.to_string().contains("somebody else")),
+        "{recovered:?}"
+    );
     assert_eq!(dead.goal(0), before);
     assert!(dead.journal().is_open());
+}
+
+#[test]
+fn dead_at_some_points_of_random_changes() {
+    let mut dice = crate::world::Dice(42);
+    for _ in 0..25 {
+        let (world, plans) = crate::random::node(&mut dice);
+        let fate = Fate::default();
+        world.copy().apply_until(&plans, &fate).unwrap().unwrap();
+        for _ in 0..6 {
+            let event = u32::try_from(dice.below(fate.events() as usize)).unwrap();
+            at(&world, &plans, Death { event, after: dice.below(2) == 0 }, Cuts::Few);
+        }
+    }
 }

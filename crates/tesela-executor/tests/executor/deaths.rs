@@ -38,7 +38,8 @@ pub(crate) fn at(world: &World, plans: &[GpuPlan], death: Death, cuts: Cuts) -> 
     let written = match cuts {
         Cuts::All => (0..=length).collect::<Vec<_>>(),
         Cuts::Few => {
-            let mut few = vec![0, 1.min(length), 17.min(length), length / 2, length.saturating_sub(1), length];
+            let mut few =
+                vec![0, 1.min(length), 17.min(length), length / 2, length.saturating_sub(1), length];
             few.dedup();
             few
         }
@@ -58,7 +59,10 @@ pub(crate) fn settled(before: &World, plans: &[GpuPlan], after: &World, what: &s
     for (gpu, plan) in plans.iter().enumerate() {
         let (was, is) = (before.goal(gpu), after.goal(gpu));
         let wanted = plan.goal.as_ref().map_or(is == was, |goal| reached(after, gpu, goal));
-        let waits = plan.goal.as_ref().is_some_and(|goal| after.live(gpu).mode.pending == goal.mig && is.instances.is_empty());
+        let waits = plan
+            .goal
+            .as_ref()
+            .is_some_and(|goal| after.live(gpu).mode.pending == goal.mig && is.instances.is_empty());
         assert!(is == was || wanted || waits, "{what}: GPU {gpu} is between: {is:?}");
         assert_eq!(before.busy(gpu), after.busy(gpu), "{what}: GPU {gpu}");
     }

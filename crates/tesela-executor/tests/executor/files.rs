@@ -60,7 +60,9 @@ fn a_checkpoint_brings_every_start_back() {
     let read = Checkpoint::read(&text).unwrap();
     assert_eq!(read, saved);
     let busy = world.busy(0);
-    assert!(done(&world.apply(&[world.plan(0, &counts("3g.20gb=1,2g.10gb=1")), world.plan(1, &counts("1g.10gb=2"))])));
+    assert!(done(
+        &world.apply(&[world.plan(0, &counts("3g.20gb=1,2g.10gb=1")), world.plan(1, &counts("1g.10gb=2"))])
+    ));
     let back = |gpu: usize| world.plan(gpu, &Wish::Exactly(read.gpus[gpu].goal()));
     let plans = [back(0), back(1)];
     assert_eq!((plans[0].change, plans[1].change), (Change::Geometry, Change::MigMode));
@@ -79,14 +81,20 @@ fn what_is_no_checkpoint_is_refused() {
     assert!(told("{\"format\": \"x\"}").contains("`format` is `x`"));
     assert!(told("{\"format\": \"tesela-mig-checkpoint\", \"version\": 2}").contains("version 2"));
     let gpu = "{\"uuid\": \"GPU-1\", \"product\": \"x\", \"mig\": false, \"instances\": []}";
-    let twice = format!("{{\"format\": \"tesela-mig-checkpoint\", \"version\": 1, \"gpus\": [{gpu}, {gpu}]}}");
+    let twice =
+        format!("{{\"format\": \"tesela-mig-checkpoint\", \"version\": 1, \"gpus\": [{gpu}, {gpu}]}}");
     assert!(matches!(Checkpoint::read(twice.as_bytes()), Err(CheckpointError::Twice { .. })));
     // A layout that cannot be is refused before anything is done.
     let world = World::new("gpus:\n  - {product: a100-40gb, mig: []}\n");
-    let at = |start: u32| format!("{{\"profile\": \"3g.20gb\", \"profile_id\": 9, \"start\": {start}, \"size\": 4, \"compute_instances\": []}}");
+    let at = |start: u32| {
+        format!(
+            "{{\"profile\": \"3g.20gb\", \"profile_id\": 9, \"start\": {start}, \"size\": 4, \"compute_instances\": []}}"
+        )
+    };
     let bad = format!(
         "{{\"format\": \"tesela-mig-checkpoint\", \"version\": 1, \"gpus\": [{{\"uuid\": \"GPU-1\", \"product\": \"x\", \"mig\": true, \"instances\": [{}, {}]}}]}}",
-        at(0), at(2),
+        at(0),
+        at(2),
     );
     let goal = Checkpoint::read(bad.as_bytes()).unwrap().gpus[0].goal();
     let plan = world.plan(0, &Wish::Exactly(goal));

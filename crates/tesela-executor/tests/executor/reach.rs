@@ -44,7 +44,8 @@ fn the_32_that_fill_an_a100_are_reached_from_each_other() {
 fn what_the_driver_tells_gives_the_layouts_of_the_table() {
     for product in ProductTable::builtin().products().iter().filter(|p| p.has_placements()) {
         let world = World::new(&format!("gpus:\n  - {{product: {}, mig: []}}\n", product.id));
-        let told = tesela_executor::catalogue::Catalogue::of(&world.state(0), ProductTable::builtin()).unwrap();
+        let told =
+            tesela_executor::catalogue::Catalogue::of(&world.state(0), ProductTable::builtin()).unwrap();
         let by_driver = layouts(&told.product, &all_profiles(&told.product)).unwrap();
         let by_table = layouts(product, &all_profiles(product)).unwrap();
         assert_eq!(by_driver.states, by_table.states, "{}", product.id);

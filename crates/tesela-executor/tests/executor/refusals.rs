@@ -57,9 +57,14 @@ fn an_answer_that_lies_is_found_out() {
     for call in [Call::CreateGpuInstance, Call::CreateComputeInstance, Call::DestroyGpuInstance] {
         let world = cut();
         let before = world.goal(0);
-        world.driver.with(|s| s.lay(Fault { effect: Effect::DoAndRefuse(Code::Timeout), ..Fault::nth(call, 1, Code::Timeout) }));
+        world.driver.with(|s| {
+            s.lay(Fault { effect: Effect::DoAndRefuse(Code::Timeout), ..Fault::nth(call, 1, Code::Timeout) })
+        });
         let outcome = world.apply(&[world.plan(0, &counts("1g.5gb=3,1g.10gb=1"))]).remove(0);
-        assert!(matches!(&outcome, Outcome::RolledBack(Stop::Refused { error, .. }) if error.code == Code::Timeout), "{outcome:?}");
+        assert!(
+            matches!(&outcome, Outcome::RolledBack(Stop::Refused { error, .. }) if error.code == Code::Timeout),
+            "{outcome:?}"
+        );
         assert_eq!(world.goal(0), before);
     }
 }
@@ -151,7 +156,10 @@ fn what_fits_no_gpu_is_refused_with_the_nearest() {
     let before = world.driver.with(|s| s.state().revision);
     let plan = world.plan(0, &counts("1g.5gb=4,2g.10gb=2"));
     let text = plan.blocked.as_ref().unwrap().to_string();
-    assert_eq!(text, "no layout has 4x 1g.5gb + 2x 2g.10gb; the largest part of it that fits is 3x 1g.5gb + 2x 2g.10gb");
+    assert_eq!(
+        text,
+        "no layout has 4x 1g.5gb + 2x 2g.10gb; the largest part of it that fits is 3x 1g.5gb + 2x 2g.10gb"
+    );
     assert_eq!((plan.change, plan.goal.clone(), plan.keep.len()), (Change::None, None, 4));
     assert_eq!(world.apply(&[plan]), [Outcome::Blocked]);
     assert_eq!(world.driver.with(|s| s.state().revision), before);
@@ -161,7 +169,10 @@ fn what_fits_no_gpu_is_refused_with_the_nearest() {
 fn names_of_other_products_are_refused_and_aliases_taken() {
     let h100 = World::new("gpus:\n  - {product: h100-sxm-80gb, mig: []}\n");
     let text = h100.plan(0, &counts("1g.5gb=7")).blocked.unwrap().to_string();
-    assert!(text.contains("`1g.5gb` is not a MIG profile of h100-sxm-80gb") && text.contains("1g.10gb"), "{text}");
+    assert!(
+        text.contains("`1g.5gb` is not a MIG profile of h100-sxm-80gb") && text.contains("1g.10gb"),
+        "{text}"
+    );
     // The double-memory instance of an A100-40GB is the plain one of an H100.
     let plan = h100.plan(0, &counts("1g.10gb=7"));
     assert_eq!(plan.create.len(), 7);
@@ -198,10 +209,15 @@ fn a_driver_that_renames_profiles_changes_nothing() {
 
 #[test]
 fn a_mode_changes_only_on_an_idle_gpu() {
-    let world = World::new("gpus:\n  - {product: h100-sxm-80gb, processes: [{pid: 5, name: train, memory_mib: 9}]}\n");
+    let world = World::new(
+        "gpus:\n  - {product: h100-sxm-80gb, processes: [{pid: 5, name: train, memory_mib: 9}]}\n",
+    );
     let plan = world.plan(0, &counts("1g.10gb=7"));
     assert_eq!(plan.change, Change::MigMode);
-    assert_eq!(plan.blocked.as_ref().unwrap().to_string(), "MIG turns on only on an idle GPU, and process 5 (train) use it");
+    assert_eq!(
+        plan.blocked.as_ref().unwrap().to_string(),
+        "MIG turns on only on an idle GPU, and process 5 (train) use it"
+    );
     assert_eq!(plan.disturbed.len(), 1);
     assert_eq!(world.apply(&[plan]), [Outcome::Blocked]);
     assert!(!world.live(0).mode.pending);

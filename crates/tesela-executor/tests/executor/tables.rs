@@ -35,7 +35,15 @@ fn known_configs_of_mig_parted() {
 fn each_layout_set_on_eight_gpus_is_there() {
     // config_test.go: set, then get; clearing gives empty.
     let world = World::new("gpus:\n  - {product: a100-40gb, count: 8, mig: []}\n");
-    for wanted in ["1g.5gb=7", "2g.10gb=3,1g.5gb=1", "3g.20gb=2", "4g.20gb=1,3g.20gb=1", "7g.40gb=1", "1c.3g.20gb=6", ""] {
+    for wanted in [
+        "1g.5gb=7",
+        "2g.10gb=3,1g.5gb=1",
+        "3g.20gb=2",
+        "4g.20gb=1,3g.20gb=1",
+        "7g.40gb=1",
+        "1c.3g.20gb=6",
+        "",
+    ] {
         let plans = (0..8).map(|gpu| world.plan(gpu, &counts(wanted))).collect::<Vec<_>>();
         assert!(done(&world.apply(&plans)), "{wanted}");
         for gpu in 0..8 {
@@ -66,7 +74,8 @@ fn used_devices_that_would_be_lost_block() {
 #[test]
 fn only_free_devices_move() {
     // nos: of several geometries only free devices are re-made. Ours keeps free ones too where they fit.
-    let world = a100(&[("1g.5gb", 0, Some(1)), ("1g.5gb", 1, None), ("1g.5gb", 2, None), ("3g.20gb", 4, None)]);
+    let world =
+        a100(&[("1g.5gb", 0, Some(1)), ("1g.5gb", 1, None), ("1g.5gb", 2, None), ("3g.20gb", 4, None)]);
     let busy = world.busy(0);
     let plan = world.plan(0, &counts("1g.5gb=2,2g.10gb=1,3g.20gb=1"));
     assert_eq!((plan.keep.len(), plan.destroy.len(), plan.create.len()), (3, 1, 1));

@@ -15,7 +15,8 @@ use tesela_executor::wish::Wish;
 use tesela_formats::machine::read_machine;
 use tesela_model::driver::{
     Activation, Answer, ComputeInstance, ComputeInstanceProfile, Device, DeviceEvent, GpuDriver, GpuIdentity,
-    GpuInstance, GpuInstanceProfile, GpuReset, GpuUuid, MigDevice, MigMode, MigUuid, Process, Readings, Versions,
+    GpuInstance, GpuInstanceProfile, GpuReset, GpuUuid, MigDevice, MigMode, MigUuid, Process, Readings,
+    Versions,
 };
 use tesela_model::product::{Placement, ProductTable, ProfileName};
 use tesela_sim::{SimDriver, Simulator};
@@ -342,7 +343,9 @@ pub(crate) fn counts(text: &str) -> Wish {
 
 /// `1g.5gb@0 3g.20gb@4`, for what is there.
 pub(crate) fn shown(world: &World, gpu: usize) -> String {
-    let names = tesela_executor::catalogue::Catalogue::of(&world.state(gpu), ProductTable::builtin()).unwrap().names();
+    let names = tesela_executor::catalogue::Catalogue::of(&world.state(gpu), ProductTable::builtin())
+        .unwrap()
+        .names();
     let live = world.live(gpu);
     let one = |i: &tesela_executor::observe::LiveInstance| {
         let half = if i.compute.is_empty() { "!" } else { "" };

@@ -95,7 +95,11 @@ pub fn in_force(label: &str, gpus: &[GpuInForce]) -> Config {
         for (counts, indexes) in groups {
             let devices = if alone { Devices::All } else { Devices::Indexes(indexes) };
             let filter = (kinds.len() > 1).then_some(*kind);
-            entries.push(entry(filter, devices, counts.as_ref().map(|c| c.iter().map(|(n, c)| (n.clone(), *c)).collect())));
+            entries.push(entry(
+                filter,
+                devices,
+                counts.as_ref().map(|c| c.iter().map(|(n, c)| (n.clone(), *c)).collect()),
+            ));
         }
     }
     let labels = if entries.is_empty() { Vec::new() } else { vec![named(label.to_owned(), entries)] };
@@ -202,7 +206,8 @@ mod tests {
         assert_eq!(entries[0].unwrap().wanted().unwrap()[0].1, 7);
         assert_eq!(entries[1].unwrap().wanted(), None);
         assert_eq!(entries[2], None);
-        let x = label("  - {devices: [0], device-filter: '0x233010DE', mig-enabled: true, mig-devices: {}}\n");
+        let x =
+            label("  - {devices: [0], device-filter: '0x233010DE', mig-enabled: true, mig-devices: {}}\n");
         assert_eq!(x.on_node(&gpus).unwrap(), [None, None, None]);
     }
 
@@ -228,7 +233,12 @@ mod tests {
         let text = |gpus: &[GpuInForce]| in_force("current", gpus).to_yaml();
         let head = "version: v1\nmig-configs:\n  current:\n";
         let one = text(&[force(0, A100, counts(7)), force(1, A100, counts(7))]);
-        assert_eq!(one, format!("{head}    - devices: all\n      mig-enabled: true\n      mig-devices:\n        1g.5gb: 7\n"));
+        assert_eq!(
+            one,
+            format!(
+                "{head}    - devices: all\n      mig-enabled: true\n      mig-devices:\n        1g.5gb: 7\n"
+            )
+        );
         let apart = text(&[force(0, A100, counts(7)), force(1, A100, None), force(2, A100, counts(7))]);
         assert!(apart.contains("devices: [0, 2]") && apart.contains("devices: [1]"), "{apart}");
         assert!(!apart.contains("device-filter"));
@@ -246,7 +256,14 @@ mod tests {
         let a100 = generated(&[(A100, product("a100-40gb")), (A100, product("a100-40gb"))]);
         let counts = |config: &Config, name: &str| {
             let label = config.label(name).unwrap();
-            let one = |e: &Entry| e.wanted().unwrap_or_default().iter().map(|(n, c)| format!("{n}={c}")).collect::<Vec<_>>().join(",");
+            let one = |e: &Entry| {
+                e.wanted()
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|(n, c)| format!("{n}={c}"))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            };
             label.entries.iter().map(one).collect::<Vec<_>>()
         };
         assert_eq!(counts(&a100, "all-balanced"), ["1g.5gb=2,2g.10gb=1,3g.20gb=1"]);

@@ -162,7 +162,8 @@ impl std::str::FromStr for Span {
     fn from_str(text: &str) -> Result<Self, String> {
         let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
         let read = units.iter().find_map(|(unit, millis)| {
-            let digits = text.strip_suffix(unit).filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))?;
+            let digits =
+                text.strip_suffix(unit).filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))?;
             digits.parse::<u64>().ok()?.checked_mul(*millis)
         });
         match read {

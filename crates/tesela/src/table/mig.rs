@@ -69,12 +69,8 @@ fn head(answer: &Answer, told: Told) -> String {
             (false, _) => "Nothing can be done as wanted".to_owned(),
         };
     }
-    let what = format!(
-        "{} destroyed, {} created, {} not touched",
-        many(go, "instance"),
-        count(come),
-        count(stay)
-    );
+    let what =
+        format!("{} destroyed, {} created, {} not touched", many(go, "instance"), count(come), count(stay));
     match told {
         Told::Assert => format!("{} of {} not as wanted", count(some as u64), many(all as u64, "GPU")),
         Told::Plan => format!("{} of {} to change: {what}", count(some as u64), many(all as u64, "GPU")),

@@ -87,7 +87,12 @@ fn planned(words: &cli::MigPlan, products: &ProductTable, printer: &Printer) -> 
     by_label(&session, config.as_ref(), &words.wanted, products)
 }
 
-fn put(planned: Planned, words: &cli::MigPlan, printer: &Printer, told: table::mig::Told) -> Result<(), Failure> {
+fn put(
+    planned: Planned,
+    words: &cli::MigPlan,
+    printer: &Printer,
+    told: table::mig::Told,
+) -> Result<(), Failure> {
     let answer = Answer::new(planned, None, &words.node.host_root);
     printer.result(&answer, |page| table::mig::put(page, &answer, told))
 }
@@ -163,7 +168,8 @@ fn by_label(
     let states = states(&seen);
     let gpus = states.iter().map(|state| node_gpu(state)).collect::<Vec<_>>();
     let entries = label.on_node(&gpus).map_err(|error| {
-        Failure::input(format!("{name}:{}: {error}", error.at)).hint("take its index out, or write `mig-enabled: false`")
+        Failure::input(format!("{name}:{}: {error}", error.at))
+            .hint("take its index out, or write `mig-enabled: false`")
     })?;
     let mut plans = Vec::new();
     for (state, entry) in states.iter().zip(entries) {
@@ -172,10 +178,12 @@ fn by_label(
             plans.push(plan(state, products, &wish));
         }
     }
-    let named = |index: u32| label.entries.iter().any(|entry| match &entry.devices.value {
-        tesela_formats::mig_parted::Devices::All => true,
-        tesela_formats::mig_parted::Devices::Indexes(list) => list.contains(&i64::from(index)),
-    });
+    let named = |index: u32| {
+        label.entries.iter().any(|entry| match &entry.devices.value {
+            tesela_formats::mig_parted::Devices::All => true,
+            tesela_formats::mig_parted::Devices::Indexes(list) => list.contains(&i64::from(index)),
+        })
+    };
     Ok(Planned { plans, silent: silent(&seen, |index, _| named(index)) })
 }
 
@@ -255,7 +263,8 @@ fn by_checkpoint(
     }
     let mut silent = silent(&seen, |_, uuid| uuid.is_some_and(|uuid| missing.contains(&uuid)));
     let gone = missing.iter().filter(|uuid| silent.iter().all(|s| s.name != **uuid));
-    let gone = gone.map(|uuid| Silent { name: (*uuid).to_owned(), reason: "it is not on this node".to_owned() });
+    let gone =
+        gone.map(|uuid| Silent { name: (*uuid).to_owned(), reason: "it is not on this node".to_owned() });
     let gone = gone.collect::<Vec<_>>();
     if plans.is_empty() && silent.is_empty() && !saved.gpus.is_empty() {
         return Err(Failure::input(format!("{}: none of its GPUs is on this node", path.display()))
@@ -271,7 +280,8 @@ fn write_checkpoint(
     printer: &Printer,
 ) -> Result<Outcome, Failure> {
     let session = node::driver(&words.node)?;
-    let saved = Checkpoint::of(&seen(&session)?, products).map_err(|error| Failure::program(error.to_string()))?;
+    let saved =
+        Checkpoint::of(&seen(&session)?, products).map_err(|error| Failure::program(error.to_string()))?;
     let text = serde_json::to_string_pretty(&saved)
         .map_err(|error| Failure::program(format!("the checkpoint cannot be written as JSON: {error}")))?;
     let text = format!("{text}\n");
@@ -280,7 +290,11 @@ fn write_checkpoint(
         Some(path) => {
             let existing = if words.force { Existing::Replace } else { Existing::Keep };
             io::write(path, &text, existing)?;
-            printer.note(&format!("wrote the layouts of {} to {}", table::words::many(saved.gpus.len() as u64, "GPU"), path.display()));
+            printer.note(&format!(
+                "wrote the layouts of {} to {}",
+                table::words::many(saved.gpus.len() as u64, "GPU"),
+                path.display()
+            ));
         }
     }
     Ok(Outcome::Done)

@@ -4,7 +4,7 @@ use crate::harness::{command, feed, folder, run, run_in, told};
 
 #[test]
 fn help_of_every_verb() {
-    for verb in ["", "plan", "pack", "layouts", "estimate", "lint", "render", "completions"] {
+    for verb in ["", "plan", "pack", "layouts", "estimate", "lint", "render", "mig", "completions"] {
         for flag in ["-h", "--help"] {
             let words = [verb, flag].into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>();
             let help = run(&words);
@@ -19,7 +19,7 @@ fn help_of_every_verb() {
 fn the_examples_in_the_help_are_understood() {
     // Each line that calls the program is parsed: a word that clap does not know would exit with 2 and say "Usage".
     let folder = folder("help_examples");
-    for verb in ["plan", "pack", "layouts", "estimate", "lint", "render", "completions"] {
+    for verb in ["plan", "pack", "layouts", "estimate", "lint", "render", "mig", "completions"] {
         let help = run(&[verb, "--help"]).stdout;
         let examples = help.split("Examples:").nth(1).unwrap();
         let calls = examples.lines().filter_map(|line| line.split("tesela ").nth(1));

@@ -1,8 +1,6 @@
 //! Carries a change out: the lock, what an earlier run left, the plan, the work.
 
-use tesela_executor::apply::{
-    ApplyError, Event, NoLadder, Options, Outcome as Ended, Ports, apply, journal,
-};
+use tesela_executor::apply::{ApplyError, Event, NoLadder, Options, Outcome as Ended, Ports, apply, journal};
 use tesela_executor::disk::{FileDisk, make_folder};
 use tesela_executor::lock::Lock;
 use tesela_executor::recover::recover;
@@ -42,8 +40,7 @@ pub(super) fn run(
     let smi = NvidiaSmi::new(node);
     let mut ladder = NoLadder;
     let mut progress = |event: &Event<'_>| tell(printer, event);
-    let options =
-        Options { wait_for_processes: work.wait.0, in_use: work.patience.0, ..Options::default() };
+    let options = Options { wait_for_processes: work.wait.0, in_use: work.patience.0, ..Options::default() };
     let unfinished = journal(&mut disk).map_err(unusable)?.is_some_and(|journal| journal.is_open());
     let mut ports = Ports {
         driver: &session,
@@ -105,7 +102,9 @@ fn finish_earlier(
             Ended::Done | Ended::Unchanged => "is as it was to be".to_owned(),
             Ended::RolledBack(stop) => format!("is as it was before: {stop}"),
             Ended::Between { undo, .. } => {
-                stuck.push(Failure::program(format!("{gpu} is neither as before nor as it was to be: {undo}")));
+                stuck.push(Failure::program(format!(
+                    "{gpu} is neither as before nor as it was to be: {undo}"
+                )));
                 continue;
             }
             Ended::NeedsReboot(stop) | Ended::Lost(stop) | Ended::Untouched(stop) => stop.to_string(),
@@ -127,7 +126,11 @@ fn tell(printer: &Printer, event: &Event<'_>) {
         Event::Step { gpu, what } => printer.progress(&format!("{gpu}: {what}")),
         Event::Waiting { gpu, what, holders } => {
             let whom = holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let whom = if whom.is_empty() { "the driver says that it is in use".to_owned() } else { format!("in use by {whom}") };
+            let whom = if whom.is_empty() {
+                "the driver says that it is in use".to_owned()
+            } else {
+                format!("in use by {whom}")
+            };
             printer.progress(&format!("{gpu}: {what}: waiting, {whom}"));
         }
         Event::Paused { client } => printer.note(&format!("note: {client} is paused")),
@@ -136,8 +139,7 @@ fn tell(printer: &Printer, event: &Event<'_>) {
 }
 
 fn ending(outcomes: &[Ended], blocked: bool) -> Outcome {
-    let failed =
-        |o: &Ended| matches!(o, Ended::RolledBack(_) | Ended::Lost(_) | Ended::Between { .. });
+    let failed = |o: &Ended| matches!(o, Ended::RolledBack(_) | Ended::Lost(_) | Ended::Between { .. });
     if outcomes.iter().any(failed) {
         Outcome::NotSo
     } else if blocked {
