@@ -1,12 +1,9 @@
 //! The conformance suite on simulated GPUs, and on simulated GPUs with one rule broken.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its input has failed")]
 
-#[expect(unreachable_pub, reason = "it is written as the module of a library")]
-mod conformance;
-
-use conformance::{Access, Bench, Failure, Report, Scene, Step, cases, run};
 use tesela_formats::machine::read_machine;
 use tesela_model::driver::{GpuDriver, GpuReset, GpuUuid, ProcessKind};
+use tesela_nvml::conformance::{Access, Bench, Failure, Report, Scene, Step, cases, run};
 use tesela_sim::call::Rights;
 use tesela_sim::contention::Demand;
 use tesela_sim::fault::Defect;
@@ -31,22 +28,8 @@ impl Simulated {
 
 impl Bench for Simulated {
     fn set(&mut self, scene: &Scene) -> Result<(), String> {
-        let mig = scene.mig.as_ref().map(|mig| {
-            let each = mig.iter().map(|(profile, start)| format!("{{profile: {profile}, start: {start}}}"));
-            format!(", mig: [{}]", each.collect::<Vec<_>>().join(", "))
-        });
-        let process = |(pid, instance): &(u32, Option<usize>)| match instance {
-            Some(instance) => format!("{{pid: {pid}, instance: {instance}}}"),
-            None => format!("{{pid: {pid}}}"),
-        };
-        let processes = scene.processes.iter().map(process).collect::<Vec<_>>().join(", ");
-        let text = format!(
-            "gpus: [{{product: {}, passthrough: {}, processes: [{processes}]{}}}]",
-            scene.product,
-            scene.passthrough,
-            mig.unwrap_or_default()
-        );
-        let machine = read_machine("scene", text.as_bytes()).map_err(|e| e.to_string()).unwrap();
+        let machine =
+            read_machine("scene", scene.machine_file().as_bytes()).map_err(|e| e.to_string()).unwrap();
         let made = match self.defect {
             Some(defect) => Simulator::broken(&machine, defect),
             None => Simulator::new(&machine),

@@ -15,5 +15,5 @@ pub use self::run::{Access, Bench, Failure, Report, run};
 /// # Errors
 /// When the data file is not what this program reads.
 pub fn cases() -> Result<Vec<Case>, serde_json::Error> {
-    serde_json::from_str(include_str!("cases.json"))
+    serde_json::from_str(include_str!("conformance/cases.json"))
 }

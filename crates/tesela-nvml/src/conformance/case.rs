@@ -44,6 +44,25 @@ pub struct Scene {
     pub passthrough: bool,
 }
 
+impl Scene {
+    /// The scene as the machine file of emulated GPUs.
+    #[must_use]
+    pub fn machine_file(&self) -> String {
+        let mig = self.mig.as_ref().map(|mig| {
+            let each = mig.iter().map(|(profile, start)| format!("{{profile: {profile}, start: {start}}}"));
+            format!(", mig: [{}]", each.collect::<Vec<_>>().join(", "))
+        });
+        let process = |(pid, instance): &(u32, Option<usize>)| {
+            let on = instance.map(|index| format!(", instance: {index}"));
+            format!("{{pid: {pid}{}}}", on.unwrap_or_default())
+        };
+        let processes = self.processes.iter().map(process).collect::<Vec<_>>().join(", ");
+        let Self { product, passthrough, .. } = self;
+        let mig = mig.unwrap_or_default();
+        format!("gpus: [{{product: {product}, passthrough: {passthrough}, processes: [{processes}]{mig}}}]\n")
+    }
+}
+
 /// A call and its answer. `refused` says with which code; absent: it succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
