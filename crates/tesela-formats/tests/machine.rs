@@ -113,3 +113,24 @@ fn counts_names_and_shapes_are_sane() {
     assert!(refused("").contains("m.yaml"));
     assert!(refused("gpus: []\n---\ngpus: []").contains("holds 2"));
 }
+
+#[test]
+fn the_example_of_the_docs_is_read() {
+    let page = include_str!("../../../docs/machine.md");
+    let examples = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut read = 0;
+    for example in examples {
+        let machine = read_machine("docs/machine.md", example.as_bytes());
+        assert!(machine.is_ok(), "{}", machine.unwrap_err());
+        read += 1;
+    }
+    assert_eq!(read, 2);
+}
+
+#[test]
+fn a_misplaced_field_is_sent_to_its_place() {
+    let text = "gpus: [{product: a100-40gb, seed: 7, busy: 1}]";
+    let told = refused(text);
+    assert!(told.contains("`seed`") && told.contains("the top"), "{told}");
+    assert!(told.contains("`busy`") && told.contains("gpus[].processes[]"), "{told}");
+}

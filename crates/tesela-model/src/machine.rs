@@ -22,7 +22,7 @@ pub const CONTEXT_MIB: Mib = Mib(500);
 pub struct Machine {
     /// Version of the driver, such as `580.95.05`.
     pub driver: String,
-    /// Where every made-up value (UUIDs, serial numbers, noise) comes from.
+    /// Where every made-up value (UUIDs, serial numbers) comes from.
     pub seed: u64,
     /// How the driver behaves where drivers differ.
     pub manner: Manner,
@@ -70,7 +70,17 @@ pub struct MachineGpu {
 
 /// Whether a GPU works.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Health {

@@ -30,15 +30,14 @@ impl<'a> Space<'a> {
             return false;
         }
         let slices = self.taken.iter().map(|(p, _)| p.slices).sum::<u32>() + profile.slices;
-        if slices > self.board.slices() && self.defect != Some(Defect::SlicesNotCounted) {
+        if slices > self.board.slices() {
             return false;
         }
         let alike = self.taken.iter().filter(|(p, _)| p.id == profile.id).count();
-        let limited = self.defect != Some(Defect::EnginesNotCounted);
-        if limited && (usize::try_from(profile.max).is_ok_and(|max| alike >= max) || !self.engines(profile)) {
+        if usize::try_from(profile.max).is_ok_and(|max| alike >= max) {
             return false;
         }
-        true
+        self.defect == Some(Defect::EnginesNotCounted) || self.engines(profile)
     }
 
     fn engines(&self, profile: &BoardProfile) -> bool {

@@ -168,7 +168,8 @@ impl Simulator {
             Some(id) => (board.profile(one.instances.iter().find(|i| i.id == id)?.profile)?.memory_mib, 0),
         };
         let on = |p: &&Process| gpu_instance.is_none() || p.on.map(|(gi, _)| gi) == gpu_instance;
-        let used = one.processes.iter().filter(on).map(|p| p.memory).sum();
+        let held = one.processes.iter().filter(on).map(|p| p.memory);
+        let used = held.fold(0, u64::saturating_add);
         let (total, reserved) = (mib << 20, reserved << 20);
         Some(MemoryUse { total, reserved, used, free: total.saturating_sub(reserved).saturating_sub(used) })
     }

@@ -6,7 +6,7 @@ use tesela_model::machine::{Health, Machine, MachineGpu, MachineInstance};
 use tesela_model::product::ProductId;
 
 use crate::board::Board;
-use crate::call::{Call, Rights};
+use crate::call::Call;
 use crate::contention::{Demand, MEASURED_FILL};
 use crate::fault::{Defect, Effect, Fault};
 use crate::identity;
@@ -277,7 +277,7 @@ impl Simulator {
     }
 
     pub(crate) fn changed(&mut self) {
-        self.state.revision += 1;
+        self.state.revision = self.state.revision.wrapping_add(1);
     }
 
     pub(crate) fn index_of(&self, gpu: &GpuUuid) -> Option<usize> {
@@ -295,10 +295,9 @@ impl Simulator {
             Some(Effect::DoAndRefuse(code)) => after = Some(code),
             None => {}
         }
-        let changes = call.needs() > Rights::User && call != Call::Reset;
         match self.state.gpus[index].health {
             Health::Lost => return Err(refuse(Code::GpuIsLost)),
-            Health::ResetRequired if changes => return Err(refuse(Code::ResetRequired)),
+            Health::ResetRequired if call.changes() => return Err(refuse(Code::ResetRequired)),
             Health::Healthy | Health::ResetRequired => {}
         }
         let board = self.board(index).ok_or_else(|| refuse(Code::Unknown))?;

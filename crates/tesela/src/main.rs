@@ -9,6 +9,7 @@ mod failure;
 mod input;
 mod io;
 mod node;
+mod outline;
 mod printer;
 mod report;
 mod sniff;
