@@ -58,7 +58,7 @@ impl Lock {
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())
-            .and_then(|()| write!(file, "{}\n", std::process::id()));
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
         written.map_err(|error| LockError::File { path: path.clone(), error })?;
         Ok(Self { _file: file })
     }

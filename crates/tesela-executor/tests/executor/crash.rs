@@ -48,7 +48,7 @@ fn dead_while_it_goes_back() {
     let world = two_gpus();
     let plans = plans(&world);
     // The last creation of the first GPU fails, every time.
-    let creations = plans[0].create.len() as u32;
+    let creations = u32::try_from(plans[0].create.len()).unwrap();
     let fault = Fault { times: Some(5), ..Fault::nth(Call::CreateComputeInstance, creations, Code::Unknown) };
     world.driver.with(|s| s.lay(fault));
     let fate = Fate::default();

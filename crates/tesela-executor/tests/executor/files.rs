@@ -12,7 +12,6 @@ use tesela_model::product::ProductTable;
 use crate::deaths::done;
 use crate::world::{World, counts, gpu, shown};
 
-#[expect(clippy::disallowed_methods, reason = "tests prepare files")]
 fn folder(test: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&folder);

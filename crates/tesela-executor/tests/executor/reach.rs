@@ -29,8 +29,8 @@ fn the_32_that_fill_an_a100_are_reached_from_each_other() {
         for (to, second) in goals.iter().filter(|(to, _)| to != from) {
             let way = start.copy();
             let plan = way.plan(0, second);
-            let kept = plan.keep.len() as u32;
-            assert_eq!(kept + plan.create.len() as u32, to.len());
+            let after = plan.keep.len() + plan.create.len();
+            assert_eq!(u32::try_from(after).unwrap(), to.len());
             assert!(done(&way.apply(&[plan])), "{from} to {to}");
             let names = way.plan(0, second).keep.into_iter().map(|p| p.profile.parse().unwrap());
             assert_eq!(names.collect::<Geometry>(), **to);

@@ -58,7 +58,7 @@ fn an_answer_that_lies_is_found_out() {
         let world = cut();
         let before = world.goal(0);
         world.driver.with(|s| {
-            s.lay(Fault { effect: Effect::DoAndRefuse(Code::Timeout), ..Fault::nth(call, 1, Code::Timeout) })
+            s.lay(Fault { effect: Effect::DoAndRefuse(Code::Timeout), ..Fault::nth(call, 1, Code::Timeout) });
         });
         let outcome = world.apply(&[world.plan(0, &counts("1g.5gb=3,1g.10gb=1"))]).remove(0);
         assert!(

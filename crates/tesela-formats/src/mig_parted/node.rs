@@ -84,11 +84,11 @@ pub fn in_force(label: &str, gpus: &[GpuInForce]) -> Config {
     let mut entries = Vec::new();
     for kind in &kinds {
         let of_kind = gpus.iter().filter(|gpu| gpu.device == *kind).collect::<Vec<_>>();
-        let mut groups: Vec<(&Option<BTreeMap<ProfileName, u32>>, Vec<i64>)> = Vec::new();
+        let mut groups = Vec::<(Option<&BTreeMap<ProfileName, u32>>, Vec<i64>)>::new();
         for gpu in &of_kind {
-            match groups.iter_mut().find(|(counts, _)| **counts == gpu.counts) {
+            match groups.iter_mut().find(|(counts, _)| *counts == gpu.counts.as_ref()) {
                 Some((_, indexes)) => indexes.push(i64::from(gpu.index)),
-                None => groups.push((&gpu.counts, vec![i64::from(gpu.index)])),
+                None => groups.push((gpu.counts.as_ref(), vec![i64::from(gpu.index)])),
             }
         }
         let alone = groups.len() == 1;
@@ -98,7 +98,7 @@ pub fn in_force(label: &str, gpus: &[GpuInForce]) -> Config {
             entries.push(entry(
                 filter,
                 devices,
-                counts.as_ref().map(|c| c.iter().map(|(n, c)| (n.clone(), *c)).collect()),
+                counts.map(|c| c.iter().map(|(n, c)| (n.clone(), *c)).collect()),
             ));
         }
     }

@@ -88,7 +88,9 @@ fn put_gpu(page: &mut Page, gpu: &Gpu, told: Told) {
     let mut line = Line::styled(Style::Strong, format!("GPU {}", gpu.index));
     line.push(Style::Plain, format!("  {}  ", gpu.product));
     line.push(Style::Faint, gpu.uuid.as_str());
-    line.push(Style::Plain, format!("  {}", kind(gpu.change)));
+    if told == Told::Plan {
+        line.push(Style::Plain, format!("  {}", kind(gpu.change)));
+    }
     page.line(line);
     let picture = &gpu.picture;
     let (before, after) = (picture.before.as_deref(), picture.after.as_deref());
@@ -141,7 +143,7 @@ fn put_tile(page: &mut Page, word: &str, instances: Option<&[Instance]>, scale: 
 fn kind(change: Change) -> &'static str {
     match change {
         Change::None => "stays",
-        Change::Geometry => "only the instances that go must be idle",
+        Change::Geometry => "what stays runs on",
         Change::MigMode => "MIG mode changes: the GPU must be idle",
         Change::MigModeReset => "MIG mode changes: the GPU must be idle, and is reset",
     }

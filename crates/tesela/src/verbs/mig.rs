@@ -13,7 +13,7 @@ use tesela_executor::wish::Wish;
 use tesela_formats::mig_parted::{Config, Label, NodeGpu, generated, read};
 use tesela_formats::reading::Effect;
 use tesela_formats::tree::read_documents;
-use tesela_model::driver::GpuDriver;
+use tesela_model::driver::{GpuDriver, GpuUuid};
 use tesela_model::product::{ProductTable, nearest};
 
 pub(crate) use self::answer::{Answer, Gpu, Holder};
@@ -215,7 +215,7 @@ fn silent(seen: &[Seen], wanted: impl Fn(u32, Option<&str>) -> bool) -> Vec<Sile
     let mut found = Vec::new();
     for one in seen {
         if let Seen::Unreadable { index, uuid, error } = one {
-            let uuid = uuid.as_ref().map(|uuid| uuid.as_str());
+            let uuid = uuid.as_ref().map(GpuUuid::as_str);
             if wanted(*index, uuid) {
                 let name = uuid.map_or_else(|| format!("GPU {index}"), str::to_owned);
                 found.push(Silent { name, reason: error.to_string() });

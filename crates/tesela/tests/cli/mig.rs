@@ -123,7 +123,12 @@ fn a_plan_says_what_an_apply_then_does() {
     );
     assert_eq!((gpus[0]["index"].as_u64(), gpus[0]["product"].as_str()), (Some(0), Some("a100-40gb")));
     assert_eq!(gpus[0]["keep"][1]["size"], 4);
-    insta::assert_snapshot!("mig plan", node.run(&["mig", "plan", "-f", &config, "-c", "mixed"]).stdout);
+    let table = node.run(&["mig", "plan", "-f", &config, "-c", "mixed"]).stdout;
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mig.md")).unwrap();
+    let shown = table.split("\n\nWhich pods").next().unwrap();
+    assert!(page.contains(shown), "docs/mig.md shows another plan than\n{shown}");
+    insta::assert_snapshot!("mig plan", table);
     let assert = node.run(&["mig", "assert", "-f", &config, "-c", "mixed"]);
     assert_eq!(assert.code, Some(1), "{assert}");
 
