@@ -312,7 +312,7 @@ fn change_one(
 pub(crate) fn close(writer: &mut Writer, ports: &mut Ports<'_>, outcomes: &[Outcome]) {
     let open = |o: &Outcome| matches!(o, Outcome::Between { .. } | Outcome::Untouched(Stop::Journal(_)));
     if !outcomes.iter().any(open) && writer.write(ports.disk, &Record::Closed).is_ok() {
-        let _ = ports.disk.sync();
+        let _ = writer.sync(ports.disk);
     }
 }
 

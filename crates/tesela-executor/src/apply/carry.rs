@@ -407,7 +407,7 @@ impl<'c, 'p> Carrier<'c, 'p> {
     }
 
     fn sync(&mut self) -> Done {
-        self.ports.disk.sync().map_err(|error| Stop::Journal(error.to_string()))
+        self.writer.sync(self.ports.disk).map_err(Stop::Journal)
     }
 }
 

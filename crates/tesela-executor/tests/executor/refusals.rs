@@ -315,3 +315,64 @@ fn a_journal_that_is_open_foreign_or_damaged_stops_it() {
     assert!(matches!(recover, Err(ApplyError::OtherNode(_))), "{recover:?}");
     assert_eq!(world.driver.with(|s| s.state().revision), before);
 }
+
+#[test]
+fn a_full_disk_stops_it_and_the_next_run_goes_on() {
+    let whole = cut();
+    let plan = [whole.plan(0, &counts("1g.5gb=3,1g.10gb=1"))];
+    assert!(done(&whole.apply(&plan)));
+    let length = whole.platter.borrow().durable.as_ref().unwrap().len();
+    let first = whole.journal().records[0].clone();
+    let begun = tesela_executor::journal::first(&first).unwrap().len();
+    for room in (0..length - begun).step_by(7) {
+        let world = cut();
+        let before = world.goal(0);
+        world.platter.borrow_mut().room = Some(room);
+        let outcome = world.apply(&plan).remove(0);
+        match &outcome {
+            Outcome::Untouched(Stop::Journal(_)) => assert_eq!(world.goal(0), before, "{room}"),
+            Outcome::Between { stop: Stop::Journal(why), .. } => assert!(why.contains("space"), "{why}"),
+            // Everything was done, and only the end of it could not be noted.
+            Outcome::Done => assert!(crate::deaths::reached(&world, 0, plan[0].goal.as_ref().unwrap())),
+            other => panic!("{room}: {other:?}"),
+        }
+        world.platter.borrow_mut().room = None;
+        world.recover();
+        crate::deaths::settled(&cut(), &plan, &world, &format!("room for {room} bytes"));
+    }
+}
+
+#[test]
+fn monitors_are_paused_one_after_the_other_and_go_on_again() {
+    let mut world = cut();
+    world.clients = true;
+    world.driver.with(|s| s.lay(Fault::always(Call::DestroyGpuInstance, Code::InUse)));
+    let plan = [world.plan(0, &counts("1g.5gb=2"))];
+    let dead = world.copy();
+    assert!(done(&world.apply(&plan)));
+    let order = |world: &World| {
+        let told = world.told.borrow();
+        told.iter().filter(|t| t.starts_with("pause") || t.starts_with("resume")).cloned().collect::<Vec<_>>()
+    };
+    let all = ["pause dcgm-exporter", "pause node-monitor", "resume node-monitor", "resume dcgm-exporter"];
+    assert_eq!(order(&world), all);
+    // After a crash those that the journal names go on.
+    let fate = Fate::default();
+    dead.copy().apply_until(&plan, &fate).unwrap().unwrap();
+    let mut paused = 0;
+    for event in 0..fate.events() {
+        let again = dead.copy();
+        again.apply_until(&plan, &Fate::at(crate::world::Death { event, after: true }));
+        again.crash(usize::MAX);
+        let stopped = order(&again).iter().filter(|t| t.starts_with("pause")).count();
+        let left = again.journal().paused().len();
+        assert!(
+            left + order(&again).iter().filter(|t| t.starts_with("resume")).count() >= stopped,
+            "{event}"
+        );
+        paused += usize::from(left > 0);
+        again.recover();
+        assert!(again.journal().paused().is_empty(), "{event}");
+    }
+    assert!(paused > 5, "{paused}");
+}

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use tesela_executor::apply::{ApplyError, Clock, NoLadder, Options, Outcome, Ports, apply};
+use tesela_executor::apply::{ApplyError, Clock, Ladder, Options, Outcome, Ports, apply};
 use tesela_executor::disk::Disk;
 use tesela_executor::goal::Goal;
 use tesela_executor::journal::{Journal, read};
@@ -71,6 +71,8 @@ impl Fate {
 pub(crate) struct Platter {
     pub(crate) durable: Option<Vec<u8>>,
     pub(crate) unsynced: Vec<u8>,
+    /// Bytes until the disk is full; of the write that fills it a part is written.
+    pub(crate) room: Option<usize>,
 }
 
 struct FatedDisk<'a> {
@@ -89,14 +91,22 @@ impl Disk for FatedDisk<'_> {
 
     fn replace(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.fate.pass(|| {
-            *self.platter.borrow_mut() = Platter { durable: Some(bytes.to_vec()), unsynced: Vec::new() };
+            let mut platter = self.platter.borrow_mut();
+            (platter.durable, platter.unsynced) = (Some(bytes.to_vec()), Vec::new());
         });
         Ok(())
     }
 
     fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.fate.pass(|| self.platter.borrow_mut().unsynced.extend(bytes));
-        Ok(())
+        self.fate.pass(|| {
+            let mut platter = self.platter.borrow_mut();
+            let fits = platter.room.map_or(bytes.len(), |room| room.min(bytes.len()));
+            platter.unsynced.extend(&bytes[..fits]);
+            if let Some(room) = &mut platter.room {
+                *room -= fits;
+            }
+            if fits < bytes.len() { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        })
     }
 
     fn sync(&mut self) -> std::io::Result<()> {
@@ -176,12 +186,39 @@ impl Clock for SimClock<'_> {
     }
 }
 
+/// Two clients that can be paused. While the last of them runs, the faults that are laid hold.
+struct Clients<'a> {
+    world: &'a World,
+}
+
+const CLIENTS: [&str; 2] = ["dcgm-exporter", "node-monitor"];
+
+impl Ladder for Clients<'_> {
+    fn next(&self, _: &GpuUuid, paused: &[String]) -> Option<String> {
+        let all = CLIENTS.iter().take(if self.world.clients { CLIENTS.len() } else { 0 });
+        all.map(|c| (*c).to_owned()).find(|client| !paused.contains(client))
+    }
+
+    fn pause(&mut self, client: &str) {
+        self.world.told.borrow_mut().push(format!("pause {client}"));
+        if client == CLIENTS[1] {
+            self.world.driver.with(Simulator::clear_faults);
+        }
+    }
+
+    fn resume(&mut self, client: &str) {
+        self.world.told.borrow_mut().push(format!("resume {client}"));
+    }
+}
+
 /// A node.
 pub(crate) struct World {
     pub(crate) driver: SimDriver,
     pub(crate) platter: RefCell<Platter>,
     pub(crate) reset: bool,
     pub(crate) options: Options,
+    /// Whether there are clients that can be paused.
+    pub(crate) clients: bool,
     /// What was told while it worked.
     pub(crate) told: RefCell<Vec<String>>,
 }
@@ -199,6 +236,7 @@ impl World {
             platter: RefCell::default(),
             reset: false,
             options: Options::default(),
+            clients: false,
             told: RefCell::default(),
         }
     }
@@ -207,7 +245,13 @@ impl World {
     pub(crate) fn copy(&self) -> Self {
         let simulator = self.driver.with(|s| s.clone());
         let platter = RefCell::new(self.platter.borrow().clone());
-        Self { platter, reset: self.reset, options: self.options, ..Self::of(simulator) }
+        Self {
+            platter,
+            reset: self.reset,
+            options: self.options,
+            clients: self.clients,
+            ..Self::of(simulator)
+        }
     }
 
     pub(crate) fn uuid(&self, gpu: usize) -> GpuUuid {
@@ -291,7 +335,7 @@ impl World {
         let mut progress = |event: &tesela_executor::apply::Event<'_>| {
             self.told.borrow_mut().push(format!("{event:?}"));
         };
-        let mut ladder = NoLadder;
+        let mut ladder = Clients { world: self };
         let mut ports = Ports {
             driver: &driver,
             reset: self.reset.then_some(&driver as &dyn GpuReset),

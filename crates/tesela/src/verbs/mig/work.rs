@@ -1,6 +1,8 @@
 //! Carries a change out: the lock, what an earlier run left, the plan, the work.
 
-use tesela_executor::apply::{ApplyError, Event, NoLadder, Options, Outcome as Ended, Ports, apply, journal};
+use tesela_executor::apply::{
+    ApplyError, Event, NoLadder, Options, Outcome as Ended, Ports, Stop, apply, journal,
+};
 use tesela_executor::disk::{FileDisk, make_folder};
 use tesela_executor::lock::Lock;
 use tesela_executor::recover::recover;
@@ -139,7 +141,12 @@ fn tell(printer: &Printer, event: &Event<'_>) {
 }
 
 fn ending(outcomes: &[Ended], blocked: bool) -> Outcome {
-    let failed = |o: &Ended| matches!(o, Ended::RolledBack(_) | Ended::Lost(_) | Ended::Between { .. });
+    let failed = |o: &Ended| match o {
+        Ended::RolledBack(_) | Ended::Lost(_) | Ended::Between { .. } => true,
+        // That somebody is still there is in the way, and no failure.
+        Ended::Untouched(stop) => !matches!(stop, Stop::InUse { .. }),
+        _ => false,
+    };
     if outcomes.iter().any(failed) {
         Outcome::NotSo
     } else if blocked {
