@@ -13,6 +13,8 @@ mod cloud_prices;
 mod cluster;
 mod edges;
 mod lint_reference;
+mod nvml_clients;
+mod nvml_coverage;
 mod profiles;
 mod reference;
 mod report;
@@ -38,6 +40,7 @@ usage: cargo xtask TASK
                        a large made-up cluster as kubectl prints it, on standard output
   bench-observe [--nodes N] [--pods M] [--seed S]
                        time and memory of `tesela plan` on such a cluster
+  nvml-clients         gpustat, nvitop, NVIDIA's Python and Go clients on an emulated node
   report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md";
 
 fn main() -> ExitCode {
@@ -61,6 +64,7 @@ fn run() -> Result<ExitCode> {
         ["generate"] => generate(&root, false)?,
         ["generate", "--check"] => generate(&root, true)?,
         ["cluster", ..] => cluster::run(&words[1..])?,
+        ["nvml-clients"] => nvml_clients::run(&root)?,
         ["report", ..] => report::run(&root, &words[1..])?,
         ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,
         _ => bail!("{USAGE}"),
@@ -75,5 +79,6 @@ fn generate(root: &Path, check: bool) -> Result<()> {
     schema::generate(root, check)?;
     reference::generate(root, check)?;
     lint_reference::generate(root, check)?;
+    nvml_coverage::generate(root, check)?;
     cli_reference::generate(root, check)
 }

@@ -2,10 +2,15 @@
 //!
 //! `xtask` includes this file to write `docs/cli.md`, so it uses no other module and none of our crates.
 
+#[path = "cli/sim.rs"]
+pub(crate) mod sim;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tesela_model::cloud::CloudList;
+
+use self::sim::Sim;
 
 /// Decides how every NVIDIA GPU of a Kubernetes fleet is shared.
 #[derive(Debug, Parser)]
@@ -73,6 +78,7 @@ pub(crate) enum Verb {
     Estimate(Estimate),
     Lint(Lint),
     Render(Render),
+    Sim(Sim),
     Completions(Completions),
 }
 

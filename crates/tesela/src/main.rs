@@ -11,6 +11,7 @@ mod io;
 mod printer;
 mod report;
 mod sniff;
+mod start;
 mod table;
 mod usage;
 mod verbs;

@@ -51,13 +51,21 @@ functions! {
 
 /// Waits for the next event of a set.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn nvmlEventSetWait_v2(set: Handle, data: Out<nvml::nvmlEventData_t>, timeout: c_uint) -> Reply {
+pub(crate) extern "C" fn nvmlEventSetWait_v2(
+    set: Handle,
+    data: Out<nvml::nvmlEventData_t>,
+    timeout: c_uint,
+) -> Reply {
     wait(set, data, timeout)
 }
 
 /// The same, of the first version.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn nvmlEventSetWait(set: Handle, data: Out<nvml::nvmlEventData_t>, timeout: c_uint) -> Reply {
+pub(crate) extern "C" fn nvmlEventSetWait(
+    set: Handle,
+    data: Out<nvml::nvmlEventData_t>,
+    timeout: c_uint,
+) -> Reply {
     wait(set, data, timeout)
 }
 
@@ -69,7 +77,7 @@ fn wait(set: Handle, data: Out<nvml::nvmlEventData_t>, timeout: c_uint) -> Reply
     let deadline = live::deadline(Duration::from_millis(u64::from(timeout)));
     let mut seen = None;
     loop {
-        let reply = live::call("nvmlEventSetWait_v2", |live| {
+        let reply = live::call(|live| {
             data.check()?;
             let Thing::EventSet(number) = live.thing(set)? else { return Err(Code::InvalidArgument) };
             seen = next(live, number)?;

@@ -15,4 +15,5 @@ mod pack;
 mod plan;
 mod reconfigure;
 mod render;
+mod sim;
 mod usage;
