@@ -44,7 +44,8 @@ fn measure(program: &str, file: &Path, words: &[String]) -> Result<()> {
     println!("| what | seconds | peak memory, MiB | output, bytes |");
     println!("| --- | --- | --- | --- |");
     for format in ["table", "json"] {
-        let run = timed(program, file, format)?;
+        let file = file.to_str().context("a path that is no text")?;
+        let run = timed(program, &["plan", file, "--format", format])?;
         let seconds = run.time.as_secs_f64();
         println!(
             "| `tesela plan --format {format}` on {} MB of kubectl JSON | {seconds:.2} | {} | {} |",
@@ -56,18 +57,19 @@ fn measure(program: &str, file: &Path, words: &[String]) -> Result<()> {
     Ok(())
 }
 
-struct Run {
-    time: Duration,
-    peak_kib: u64,
+/// What one run took.
+pub(crate) struct Run {
+    pub(crate) time: Duration,
+    pub(crate) peak_kib: u64,
     bytes: usize,
 }
 
 /// One run of the program. The kernel's high-water mark of its memory is read every few milliseconds and once more
 /// when its output begins, for then its work is done and only printing is left.
-fn timed(program: &str, file: &Path, format: &str) -> Result<Run> {
+pub(crate) fn timed(program: &str, words: &[&str]) -> Result<Run> {
     let begin = Instant::now();
     let mut command = Command::new(program);
-    command.arg("plan").arg(file).args(["--format", format]).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
     let status = format!("/proc/{}/status", child.id());
     let mut out = child.stdout.take().context("the program has no output")?;

@@ -8,6 +8,7 @@
 )]
 
 mod bench_observe;
+mod bench_plan;
 mod cli_reference;
 mod cloud_prices;
 mod cluster;
@@ -41,6 +42,7 @@ usage: cargo xtask TASK
   bench-observe [--nodes N] [--pods M] [--seed S]
                        time and memory of `tesela plan` on such a cluster
   nvml-clients         gpustat, nvitop, NVIDIA's Python and Go clients on an emulated node
+  bench-plan           time of `tesela plan` on the example with 20 nodes, with use, prices and report
   report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md";
 
 fn main() -> ExitCode {
@@ -66,6 +68,7 @@ fn run() -> Result<ExitCode> {
         ["cluster", ..] => cluster::run(&words[1..])?,
         ["nvml-clients"] => nvml_clients::run(&root)?,
         ["report", ..] => report::run(&root, &words[1..])?,
+        ["bench-plan"] => bench_plan::run(&root)?,
         ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,
         _ => bail!("{USAGE}"),
     }

@@ -116,6 +116,7 @@ fn all(root: &Path) -> Result<Vec<Step>> {
             "cargo xtask bench-observe --nodes 200 --pods 2000",
             |root| crate::bench_observe::run(root, &["--nodes", "200", "--pods", "2000"].map(str::to_owned)),
         ),
+        Step::own("benchmark of a whole plan", "cargo xtask bench-plan", crate::bench_plan::run),
     ];
     steps.extend(fuzz(root)?);
     Ok(steps)

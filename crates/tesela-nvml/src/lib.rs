@@ -7,9 +7,12 @@
 //! [`Recorder`] writes down what a driver answers, [`Replay`] answers from such a record: what a real machine said
 //! becomes a fixture.
 //!
+//! [`conformance`] asks a driver what any driver must answer: simulated GPUs, the emulated library, a real one.
+//!
 //! Together with the emulated library this is one of the two crates with `unsafe`. It is confined to the modules under
 //! `raw`, one wrapper for each function of NVML; nothing there decides anything.
 
+pub mod conformance;
 mod load;
 mod raw;
 mod record;

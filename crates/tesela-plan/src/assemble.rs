@@ -103,6 +103,17 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
     }
 }
 
+/// Nodes and assignments alone.
+pub(crate) fn seats(
+    input: &PlanInput<'_>,
+    decisions: &[Decision],
+    outcome: &Outcome<'_>,
+) -> (Vec<PlannedNode>, Vec<Assignment>) {
+    let (nodes, seats) = nodes::nodes(input, &outcome.world);
+    let assignments = assignments(input, decisions, outcome, &seats);
+    (nodes, assignments)
+}
+
 fn assignments(
     input: &PlanInput<'_>,
     decisions: &[Decision],

@@ -3,6 +3,7 @@
 pub mod activity;
 mod assemble;
 pub mod burst;
+pub mod carried_out;
 pub mod cost;
 mod decide;
 pub mod estimate;

@@ -10,6 +10,7 @@ mod share;
 mod whole;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tesela_model::demand::{Isolation, Workload};
@@ -62,11 +63,16 @@ pub(crate) struct Recipe {
     pub(crate) ahead: Vec<u32>,
     /// Whether that goes before priorities. Which plan is better is judged by priorities all the same.
     pub(crate) above_priority: bool,
+    /// Nodes that pods of a workload try first, and how many of them.
+    pub(crate) guide: Guide,
 }
+
+/// For each workload the nodes that its pods try first, and how many of them; workloads without an entry try none.
+pub(crate) type Guide = Rc<BTreeMap<usize, Vec<(usize, u64)>>>;
 
 impl Recipe {
     pub(crate) fn new(order: Order, avoid: Avoid) -> Self {
-        Self { order, avoid, ahead: Vec::new(), above_priority: false }
+        Self { order, avoid, ahead: Vec::new(), above_priority: false, guide: Guide::default() }
     }
 }
 
@@ -94,6 +100,7 @@ pub(crate) struct Placer<'p, 'a> {
     avoided: Vec<u64>,
     /// Nodes that satisfy the constraints of each of the set-up's groups.
     eligible: Vec<Rc<Vec<usize>>>,
+    guide: Guide,
 }
 
 impl<'p, 'a> Placer<'p, 'a> {
@@ -104,7 +111,7 @@ impl<'p, 'a> Placer<'p, 'a> {
         world: World<'a>,
     ) -> Self {
         let eligible = setup.eligible();
-        Self { input, decisions, world, setup, avoided: Vec::new(), eligible }
+        Self { input, decisions, world, setup, avoided: Vec::new(), eligible, guide: Guide::default() }
     }
 
     /// Avoids some nodes from now on.
@@ -137,6 +144,7 @@ impl<'p, 'a> Placer<'p, 'a> {
     /// Places what it can; what is left over comes back.
     pub(crate) fn place_all(&mut self, seats: &[Seats], recipe: &Recipe) -> Vec<Unseated> {
         self.avoid(recipe.avoid, seats);
+        self.guide = Rc::clone(&recipe.guide);
         let mut keyed: Vec<_> = Vec::new();
         for seat in seats.iter().filter(|s| s.count > 0) {
             keyed.push((self.rank(seat.workload, recipe), seat));
@@ -207,13 +215,23 @@ impl<'p, 'a> Placer<'p, 'a> {
         if self.workload(w).same_node {
             return self.place_together(w, count);
         }
+        let guide = Rc::clone(&self.guide);
+        let first = guide.get(&w).into_iter().flatten().map(|&(node, pods)| (pods, Some(node)));
+        let mut placed = 0;
+        for (pods, only) in first.chain([(count, None)]) {
+            placed += self.place_by_shapes(w, pods.min(count - placed), only);
+        }
+        placed
+    }
+
+    fn place_by_shapes(&mut self, w: usize, count: u64, only: Option<usize>) -> u64 {
         let decisions = self.decisions;
         let mut placed = 0;
         for shape in &decisions[w].shapes {
-            placed += self.place_shape(w, shape, count - placed, None);
             if placed == count {
                 break;
             }
+            placed += self.place_shape(w, shape, count - placed, only);
         }
         placed
     }
@@ -225,7 +243,8 @@ impl<'p, 'a> Placer<'p, 'a> {
         if let Some(node) = here {
             candidates.retain(|n| *n == node);
         }
-        candidates.sort_by_key(|&n| (!self.world.nodes[n].used(), n));
+        let guided: Vec<usize> = self.guide.get(&w).into_iter().flatten().map(|(node, _)| *node).collect();
+        candidates.sort_by_key(|&n| (!guided.contains(&n), !self.world.nodes[n].used(), n));
         let decisions = self.decisions;
         for shape in &decisions[w].shapes {
             for &node in &candidates {

@@ -4,20 +4,20 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod builders;
-mod carried_out;
 #[path = "strategies/mod.rs"]
 mod strategies;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use carried_out::carried_out;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{RngSeed, TestRunner};
 use strategies::{Case, case, cases, fresh_case, grown_case};
 use tesela_model::demand::TenantClass;
 use tesela_model::fleet::{Mode, Offer};
 use tesela_model::plan::Plan;
+use tesela_plan::carried_out::carried_out;
 use tesela_plan::input::PlanInput;
 use tesela_plan::plan;
 use tesela_plan::validate::validate;
@@ -262,7 +262,7 @@ proptest! {
             (w.mode, w.profile) = (None, None);
         }
         let first = plan(&case.input());
-        let (fleet, demand) = carried_out(&case.fleet, &case.demand, &first);
+        let (fleet, demand) = carried_out(&case.fleet, &case.demand, &first.nodes, &first.assignments);
         let input = PlanInput { fleet: &fleet, demand: &demand, ..case.input() };
         let second = plan(&input);
         let told = || format!("{}\n{:?}\n{:?}", brief(&case), first.assignments, second.assignments);
@@ -304,4 +304,27 @@ proptest! {
             }
         }
     }
+}
+
+/// Larger fleets under more kinds of trouble at once: a second plan may see what the first could only guess, and a
+/// search of bounded work may miss a seat. How often is counted over fixed seeds, and may only become less.
+#[test]
+fn nearly_every_plan_of_a_larger_fleet_settles_at_once() {
+    let mut runner = TestRunner::new(config());
+    let strategy = cases(1..15, 0..15);
+    let (looked_at, mut settled) = (120, 0);
+    for _ in 0..looked_at {
+        let mut case = strategy.new_tree(&mut runner).unwrap().current();
+        case.fleet.buy.clear();
+        for w in case.demand.workloads.iter_mut().filter(|w| !w.running.is_empty()) {
+            (w.mode, w.profile) = (None, None);
+        }
+        let first = plan(&case.input());
+        let (fleet, demand) = carried_out(&case.fleet, &case.demand, &first.nodes, &first.assignments);
+        let second = plan(&PlanInput { fleet: &fleet, demand: &demand, ..case.input() });
+        let same = unmet(&case, &second) == unmet(&case, &first);
+        settled += u32::from(same && second.changes.is_empty() && second.summary.restarts == 0);
+    }
+    println!("{settled} of {looked_at} plans change nothing once they are carried out");
+    assert!(settled >= 117, "{settled} of {looked_at}");
 }

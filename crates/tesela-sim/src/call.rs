@@ -56,6 +56,21 @@ macro_rules! calls {
     };
 }
 
+impl Call {
+    /// Whether it changes a mode or an instance.
+    #[must_use]
+    pub fn changes(self) -> bool {
+        matches!(
+            self,
+            Self::SetMigMode
+                | Self::CreateGpuInstance
+                | Self::DestroyGpuInstance
+                | Self::CreateComputeInstance
+                | Self::DestroyComputeInstance
+        )
+    }
+}
+
 calls! {
     Versions = "nvmlSystemGetDriverVersion", User, 20;
     Gpus = "nvmlDeviceGetHandleByIndex_v2", User, 20;

@@ -81,12 +81,12 @@ impl Simulator {
         let counters = &mut self.state.gpus[index].counters;
         match kind {
             EventKind::SingleBitEcc => {
-                counters.ecc.0 += 1;
-                counters.ecc_ever.0 += 1;
+                counters.ecc.0 = counters.ecc.0.saturating_add(1);
+                counters.ecc_ever.0 = counters.ecc_ever.0.saturating_add(1);
             }
             EventKind::DoubleBitEcc => {
-                counters.ecc.1 += 1;
-                counters.ecc_ever.1 += 1;
+                counters.ecc.1 = counters.ecc.1.saturating_add(1);
+                counters.ecc_ever.1 = counters.ecc_ever.1.saturating_add(1);
             }
             EventKind::Xid(_) | EventKind::MigConfigChange => {}
         }

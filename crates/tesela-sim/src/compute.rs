@@ -136,7 +136,7 @@ impl Simulator {
         instance.refusals = state.manner.in_use_answers;
         instance.refused_until = match state.manner.in_use_milliseconds {
             0 => 0,
-            passing => state.now + u64::from(passing) * 1000,
+            passing => state.now.saturating_add(u64::from(passing) * 1000),
         };
         one.processes.retain(|p| p.on != on);
         self.changed();
@@ -168,7 +168,7 @@ impl Simulator {
     ) -> u32 {
         let seed = self.state.seed;
         let one = &mut self.state.gpus[index];
-        one.created += 1;
+        one.created = one.created.saturating_add(1);
         let created = one.created;
         let Some(instance) = one.instances.iter_mut().find(|i| i.id == gpu_instance) else { return 0 };
         let taken = |id: &u32| instance.compute.iter().any(|c| c.id == *id);

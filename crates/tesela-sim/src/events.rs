@@ -12,7 +12,7 @@ impl Simulator {
     pub(crate) fn log(&mut self, event: DeviceEvent) {
         let state = &mut self.state;
         let logged = LoggedEvent { number: state.next_event, at: state.now, event };
-        state.next_event += 1;
+        state.next_event = state.next_event.saturating_add(1);
         state.events.push(logged);
         let over = state.events.len().saturating_sub(MOST_EVENTS);
         state.events.drain(..over);

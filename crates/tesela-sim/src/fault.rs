@@ -122,8 +122,6 @@ pub enum Defect {
     UuidKept,
     /// Enum values are taken for profile ids.
     EnumTakenForId,
-    /// Compute slices are not counted.
-    SlicesNotCounted,
     /// The remaining capacity looks at the most instances of the profile alone.
     CapacityByMaximum,
     /// MIG mode changes at once, whoever uses the GPU.
@@ -132,7 +130,7 @@ pub enum Defect {
 
 impl Defect {
     /// Every one.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::OverlapAllowed,
         Self::InUseNeverAnswered,
         Self::IdsNotReused,
@@ -140,7 +138,6 @@ impl Defect {
         Self::EnginesNotCounted,
         Self::UuidKept,
         Self::EnumTakenForId,
-        Self::SlicesNotCounted,
         Self::CapacityByMaximum,
         Self::ModeIgnoresUse,
     ];

@@ -180,7 +180,7 @@ impl Simulator {
     pub(crate) fn put(&mut self, index: usize, profile: &BoardProfile, at: Placement) -> u32 {
         let board = self.board(index);
         let one = &mut self.state.gpus[index];
-        one.created += 1;
+        one.created = one.created.saturating_add(1);
         let mut id = board.map_or(0, |board| place::gpu_instance_id(board, at));
         if self.defect == Some(Defect::IdsNotReused) {
             id = 100 + u32::try_from(one.created).unwrap_or(u32::MAX / 2);

@@ -6,7 +6,7 @@ use tesela_model::machine::{Health, Machine, MachineGpu, MachineInstance};
 use tesela_model::product::ProductId;
 
 use crate::board::Board;
-use crate::call::{Call, Rights};
+use crate::call::Call;
 use crate::contention::{Demand, MEASURED_FILL};
 use crate::fault::{Defect, Effect, Fault};
 use crate::identity;
@@ -168,16 +168,15 @@ impl Simulator {
         let at = profile.placements.iter().copied().find(|p| p.start == start);
         let at = at.ok_or_else(|| format!("{name} cannot start at {start}"))?;
         let id = self.put(index, profile, at);
-        let mut compute = Vec::new();
+        let mut wanted = Vec::new();
         for name in &instance.compute {
             let new = profile.compute.iter().find(|c| c.name == *name);
-            let new = new.ok_or_else(|| format!("{name} is no compute instance of {}", profile.name))?;
-            let there = self.state.gpus[index].instances.iter().find(|i| i.id == id);
-            let there = there.map(|i| i.compute.clone()).unwrap_or_default();
-            let at = place::choose_compute(profile, &there, new);
-            let at = at.ok_or_else(|| format!("{name} does not fit beside the others"))?;
-            compute.push(self.put_compute(index, id, new, at));
+            wanted.push(new.ok_or_else(|| format!("{name} is no compute instance of {}", profile.name))?);
         }
+        let places = place::arrange(profile, &wanted);
+        let places = places.ok_or_else(|| format!("the compute instances do not fit {}", profile.name))?;
+        let made = wanted.into_iter().zip(places);
+        let compute = made.map(|(new, at)| self.put_compute(index, id, new, at)).collect();
         Ok((id, compute))
     }
 
@@ -277,7 +276,7 @@ impl Simulator {
     }
 
     pub(crate) fn changed(&mut self) {
-        self.state.revision += 1;
+        self.state.revision = self.state.revision.wrapping_add(1);
     }
 
     pub(crate) fn index_of(&self, gpu: &GpuUuid) -> Option<usize> {
@@ -295,10 +294,9 @@ impl Simulator {
             Some(Effect::DoAndRefuse(code)) => after = Some(code),
             None => {}
         }
-        let changes = call.needs() > Rights::User && call != Call::Reset;
         match self.state.gpus[index].health {
             Health::Lost => return Err(refuse(Code::GpuIsLost)),
-            Health::ResetRequired if changes => return Err(refuse(Code::ResetRequired)),
+            Health::ResetRequired if call.changes() => return Err(refuse(Code::ResetRequired)),
             Health::Healthy | Health::ResetRequired => {}
         }
         let board = self.board(index).ok_or_else(|| refuse(Code::Unknown))?;

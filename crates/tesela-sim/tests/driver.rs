@@ -90,6 +90,13 @@ fn mode_waits_where_the_gpu_is_used() {
     assert_eq!(virtual_.reset(&gpu).unwrap_err().code, Code::NotSupported);
     virtual_.with(Simulator::reboot);
     assert!(virtual_.mig_mode(&gpu).unwrap().unwrap().current);
+    let (busy, gpu) = driver("gpus: [{product: h100-sxm-80gb, processes: [{pid: 7}]}]");
+    assert_eq!(busy.set_mig_mode(&gpu, true).unwrap_err().code, Code::InUse);
+    assert!(!busy.mig_mode(&gpu).unwrap().unwrap().pending);
+    let (watched, gpu) = driver("gpus: [{product: a30-24gb, clients: [nv-hostengine]}]");
+    assert_eq!(watched.set_mig_mode(&gpu, true).unwrap(), Activation::Pending(Code::InUse));
+    watched.with(|s| s.set_clients(&gpu, Vec::new())).unwrap();
+    assert_eq!(watched.set_mig_mode(&gpu, true).unwrap(), Activation::Done);
     let (hopper, gpu) = driver("gpus: [{product: h100-sxm-80gb, clients: [nv-hostengine]}]");
     assert_eq!(hopper.set_mig_mode(&gpu, true).unwrap(), Activation::Done);
     hopper.with(Simulator::reboot);
@@ -140,6 +147,38 @@ fn an_instance_for_ever_in_use_is_a_fault_on_it() {
     }
     driver.with(|s| s.end_process(&gpu, 4321)).unwrap();
     driver.destroy_compute_instance(&gpu, 7, 0).unwrap();
+}
+
+#[test]
+fn calls_take_simulated_time_where_the_machine_says_so() {
+    let (slow, gpu) = driver(&format!("latency: true\n{CUT}"));
+    slow.create_gpu_instance(&gpu, 19, None).unwrap();
+    assert_eq!(slow.with(|s| s.now()), Call::CreateGpuInstance.latency());
+    let (quick, gpu) = driver(CUT);
+    quick.create_gpu_instance(&gpu, 19, None).unwrap();
+    assert_eq!(quick.with(|s| s.now()), Duration::ZERO);
+}
+
+#[test]
+fn old_drivers_tell_of_profiles_with_mig_on_alone() {
+    let machine = "driver: 535.161.07\ngpus: [{product: h100-sxm-80gb}]";
+    let (old, gpu) = driver(machine);
+    assert_eq!(old.gpu_instance_profiles(&gpu).unwrap_err().code, Code::NotSupported);
+    assert_eq!(old.placements(&gpu, 19).unwrap_err().code, Code::NotSupported);
+    assert_eq!(old.versions().unwrap().nvml, "12.535.161.07");
+    old.set_mig_mode(&gpu, true).unwrap();
+    assert_eq!(old.gpu_instance_profiles(&gpu).unwrap().len(), 7);
+    assert_eq!(old.placements(&gpu, 19).unwrap().len(), 7);
+}
+
+#[test]
+fn a_gpu_that_needs_a_reset_tells_and_does_not_change() {
+    let (driver, gpu) = driver("gpus: [{product: a100-40gb, mig: [], health: reset_required}]");
+    assert!(driver.gpu_instances(&gpu).is_ok());
+    assert!(driver.readings(&Device::Gpu(gpu.clone())).is_ok());
+    assert_eq!(driver.create_gpu_instance(&gpu, 19, None).unwrap_err().code, Code::ResetRequired);
+    driver.reset(&gpu).unwrap();
+    assert!(driver.create_gpu_instance(&gpu, 19, None).is_ok());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod cli;
 mod failure;
 mod input;
 mod io;
+mod outline;
 mod printer;
 mod report;
 mod sniff;

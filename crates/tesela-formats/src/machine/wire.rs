@@ -15,7 +15,7 @@ pub(crate) struct MachineSpec {
     /// Version of the driver. Default: `580.95.05`.
     #[serde(default)]
     pub(super) driver: Option<Located<String>>,
-    /// Where made-up values (UUIDs, serial numbers, noise) come from. Default: 0.
+    /// Where made-up values (UUIDs, serial numbers) come from. Default: 0.
     #[serde(default)]
     pub(super) seed: Option<Located<Whole>>,
     /// Whether calls take the time they take on hardware. Default: false.
@@ -66,7 +66,6 @@ pub(crate) struct GpuSpec {
     pub(super) processes: Vec<Located<ProcessSpec>>,
     /// `healthy`, `lost` (fell off the bus) or `reset_required`. Default: `healthy`.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
     pub(super) health: Option<Located<Health>>,
     /// Programs that hold the GPU open without running anything on it, such as a monitor: they keep it from being reset.
     /// Default: none.
@@ -102,7 +101,6 @@ pub(crate) struct ProcessSpec {
     pub(super) name: Option<String>,
     /// `compute`, `graphics` or `mps`. Default: `compute`.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
     pub(super) kind: Option<Located<ProcessKind>>,
     /// GPU memory in MiB. Default: 500, what a context takes.
     #[serde(default)]

@@ -15,7 +15,7 @@ use self::count::{Stored, Tensors};
 use self::family::{Family, Mlp};
 use self::storage::{Packing, Quantisation};
 use super::fields::{BadField, Fields};
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::diagnostic::{Diagnostic, Diagnostics, shown};
 
 /// What a `config.json` says.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,9 +171,15 @@ fn of_fields(file: &str, outer: &Fields) -> Result<Config, BadField> {
 /// The type of the numbers that are not quantised.
 fn compute_type(fields: &Fields, outer: &Fields, notes: &mut Vec<String>) -> Known<DataType> {
     const NAMES: [&str; 2] = ["torch_dtype", "dtype"];
-    let said =
+    let text =
         fields.text(&NAMES).or_else(|| outer.text(&NAMES)).map(|text| text.trim_start_matches("torch."));
-    let said = said.and_then(|text| DataType::parse(text).ok()).filter(|found| found.is_wide_float());
+    let said = text.and_then(|text| DataType::parse(text).ok()).filter(|found| found.is_wide_float());
+    if let Some(text) = text.filter(|_| said.is_none()) {
+        let text = shown(text);
+        notes.push(format!(
+            "its torch_dtype `{text}` is no type of weights that is known here; fp32 is taken"
+        ));
+    }
     if said.is_none_or(|found| found == DataType::FP32) {
         notes.push(
             "fp32 is what transformers loads it in; vLLM and others take fp16 then: --data-type fp16 says so"
@@ -225,6 +231,14 @@ fn facts(
         said_dim.or_else(|| family.defaults.iter().find(|(n, _)| *n == "head_dim").map(|(_, v)| *v));
     let head_dim = head_dim.or(hidden.zip(heads).map(|(hidden, heads)| (hidden / heads).max(1)));
     let kv_heads = kv_heads(fields, family, model_type)?.or(heads);
+    if let Some((kv, _)) = kv_heads.zip(heads).filter(|(kv, heads)| !heads.is_multiple_of(*kv)) {
+        const WANTED: &str = "a number that divides num_attention_heads";
+        return Err(BadField {
+            name: "num_key_value_heads".to_owned(),
+            value: kv.to_string(),
+            wanted: WANTED,
+        });
+    }
     let falcon = (family.names.contains(&"falcon")).then(|| {
         (fields.flag("new_decoder_architecture") == Some(true), fields.flag("parallel_attn") != Some(false))
     });

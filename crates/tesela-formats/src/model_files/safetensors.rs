@@ -72,6 +72,9 @@ pub fn read_safetensors(
     let mut sums = Sums::default();
     let read = Tensors(&mut sums).deserialize(&mut json).and_then(|()| json.end());
     read.map_err(|error| refused(file, &error))?;
+    if sums.tally.tensors == 0 {
+        return Err(lies(file, "its header names no tensor"));
+    }
     let bytes =
         sums.tally.bytes().ok_or_else(|| lies(file, "its tensors have more bytes than 64 bits count"))?;
     if bytes != sums.end {

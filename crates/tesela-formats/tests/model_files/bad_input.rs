@@ -56,6 +56,8 @@ fn safetensors_headers_that_lie() {
     refused_header(&deep, None, &["more than 32 dimensions"]);
     let gap = with_header(r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[5,6]}}"#);
     refused_header(&gap, None, &["1 bytes and end at byte 6"]);
+    refused_header(&with_header("{}"), None, &["names no tensor"]);
+    refused_header(&with_header(r#"{"__metadata__":{"format":"pt"}}"#), Some(40), &["names no tensor"]);
     refused_header(&with_header("[1]"), None, &["an object of tensors"]);
     refused_header(&with_header("{\"a\": 5}"), None, &["byte"]);
     refused_header(&with_header("not json"), None, &["no JSON at byte"]);
@@ -217,6 +219,10 @@ fn configs_that_are_none() {
     refused("{\n \"hidden_size\": -5\n}", &["config.json:2:2", "`hidden_size` is -5"]);
     refused("{\n \"hidden_size\": 0\n}", &["`hidden_size` is 0", "from 1"]);
     refused("{\n \"num_hidden_layers\": 1000000000\n}", &["`num_hidden_layers` is 1000000000", "2^24"]);
+    for kv in [3, 64] {
+        let text = format!("{{\n \"num_attention_heads\": 32,\n \"num_key_value_heads\": {kv}\n}}");
+        refused(&text, &["config.json:3:2", &format!("`num_key_value_heads` is {kv}"), "divides"]);
+    }
     refused("{\"vocab_size\": [1]}", &["`vocab_size` is a list"]);
     refused("{\"hidden_size\": 1e300}", &["hidden_size"]);
     refused(&"[".repeat(100_000), &["config.json:1:"]);

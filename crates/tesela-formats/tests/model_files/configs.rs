@@ -158,6 +158,15 @@ fn a_type_that_nobody_wrote_is_assumed() {
 }
 
 #[test]
+fn a_type_that_nobody_knows_is_told() {
+    let text = r#"{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
+        "vocab_size": 10, "intermediate_size": 64, "torch_dtype": "float7"}"#;
+    let configs = vec![read_config("config.json", text.as_bytes()).unwrap()];
+    let found = network(&ModelFiles { configs, ..ModelFiles::default() }, &Choices::default()).unwrap();
+    assert!(found.notes.iter().any(|note| note.contains("`float7`")), "{:?}", found.notes);
+}
+
+#[test]
 fn parts_of_a_config_are_counted_and_the_rest_is_told() {
     let gemma = model("gemma-3-27b", None);
     assert!(gemma.notes.iter().any(|n| n.contains("text_config")), "{:?}", gemma.notes);

@@ -3,6 +3,8 @@
 //! What may be spent is counted in work and not in time, so the same input gives the same plan. Work is counted
 //! over nodes that somebody may go to, so that nodes which nobody can use change nothing.
 
+mod settle;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -40,9 +42,13 @@ pub(crate) struct Outcome<'a> {
 /// the used nodes and then the used GPUs weigh, restarts.
 type Score = (Vec<u64>, u128, u128, u128, u64);
 
-/// The best of: moving nobody, moving everybody who then needs less, and what one-by-one changes of that give.
+/// The best of: moving nobody, moving everybody who then needs less, and what one-by-one changes of that give; then
+/// what the same would better in the fleet as it is after that.
 pub(crate) fn search<'a>(input: &PlanInput<'a>, decisions: &[Decision]) -> Outcome<'a> {
-    Search::new(input, decisions).run()
+    let mut search = Search::new(input, decisions);
+    let mut best = search.run();
+    settle::settle(&mut search, &mut best);
+    best
 }
 
 struct Search<'p, 'a> {
@@ -93,7 +99,7 @@ impl<'p, 'a> Search<'p, 'a> {
         }
     }
 
-    fn run(mut self) -> Outcome<'a> {
+    fn run(&mut self) -> Outcome<'a> {
         let must: BTreeSet<usize> = self.movers.forced.union(&self.movers.chosen).copied().collect();
         let all: BTreeSet<usize> = must.union(&self.movers.willing).copied().collect();
         self.hopeless = self.hopeless(&all, &must);
@@ -103,14 +109,19 @@ impl<'p, 'a> Search<'p, 'a> {
             self.keep_better(&mut best, everyone);
             self.one_by_one(&mut best);
         }
+        self.add_hopeless(&mut best);
+        best
+    }
+
+    /// Names the workloads that were left out among those without a seat.
+    fn add_hopeless(&self, outcome: &mut Outcome<'a>) {
+        let seats = self.seats(&outcome.world);
         for &workload in &self.hopeless {
-            let seats = self.seats(&best.world);
             let count = seats[workload].count;
             if count > 0 {
-                best.unseated.push(Unseated { workload, count });
+                outcome.unseated.push(Unseated { workload, count });
             }
         }
-        best
     }
 
     fn keep_better(&self, best: &mut Outcome<'a>, other: Outcome<'a>) -> bool {
@@ -294,7 +305,8 @@ impl<'p, 'a> Search<'p, 'a> {
                     ahead[left.workload] += 1;
                 }
                 let avoid = [base.avoid, Avoid::Wanted, Avoid::Nothing][round % 3];
-                let recipe = Recipe { order: base.order, avoid, ahead: ahead.clone(), above_priority };
+                let ahead = ahead.clone();
+                let recipe = Recipe { avoid, ahead, above_priority, ..Recipe::new(base.order, avoid) };
                 let Some((unseated, better)) = self.hunt_one(hunt, &recipe) else { return };
                 last = unseated;
                 stale = if better { 0 } else { stale + 1 };

@@ -51,7 +51,7 @@ fn source(sheet: &Sheet<'_>) -> String {
     let text = sheet.text;
     let mut said: Vec<String> = Vec::new();
     for one in &sheet.plan.burst {
-        let prices = fill(text.prices_from, &[("source", one.source.trim_end_matches('.'))]);
+        let prices = fill(text.prices_from, &[("source", &sheet.source(&one.source))]);
         let told = fill(text.prices_as_of, &[("prices", &prices), ("date", &text.day(&one.as_of))]);
         if !said.contains(&told) {
             said.push(told);

@@ -107,7 +107,7 @@ fn row(sheet: &Sheet<'_>, name: &str, of: Alternative, strong: bool) -> Markup {
 
 fn source(sheet: &Sheet<'_>, cost: &Cost) -> String {
     let text = sheet.text;
-    let prices = fill(text.prices_from, &[("source", cost.source.trim_end_matches('.'))]);
+    let prices = fill(text.prices_from, &[("source", &sheet.source(&cost.source))]);
     match &cost.as_of {
         Some(day) => fill(text.prices_as_of, &[("prices", &prices), ("date", &text.day(day))]),
         None => fill(text.prices_undated, &[("prices", &prices)]),

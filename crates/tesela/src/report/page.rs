@@ -82,6 +82,15 @@ impl Sheet<'_> {
         html! { (before) (self.told(sentence)) (after) }
     }
 
+    /// Where prices come from, without a full stop.
+    pub(super) fn source(&self, source: &str) -> String {
+        let source = source.trim_end_matches('.');
+        match self.language {
+            Language::English => source.to_owned(),
+            Language::Spanish => sentence::spanish_source(source),
+        }
+    }
+
     fn translated(&self, sentence: &str) -> Option<String> {
         match self.language {
             Language::English => None,

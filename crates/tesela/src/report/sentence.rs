@@ -48,6 +48,11 @@ pub(super) fn spanish(sentence: &str) -> Option<String> {
     Reader { tries: TRIES }.kind(WHOLE, sentence)
 }
 
+/// Where prices come from, in Spanish; a file's name stays as it is.
+pub(super) fn spanish_source(source: &str) -> String {
+    Reader { tries: TRIES }.kind("source", source).unwrap_or_else(|| source.to_owned())
+}
+
 /// The English forms with each choice written out, for the test that holds them against the sources.
 #[cfg(test)]
 pub(super) fn english_forms() -> Vec<String> {

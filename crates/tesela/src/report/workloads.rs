@@ -1,6 +1,6 @@
 //! The reasons: each workload's way of sharing, the room kept free, the quotas.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use tesela_model::fleet::Mode;
@@ -10,6 +10,7 @@ use tesela_model::resource::{GpuResource, PREFIX};
 use super::Sheet;
 use super::text::{Text, fill};
 use super::unknown::left_out;
+use crate::outline::{Group, groups, way_of};
 
 /// Nodes named in one cell.
 const NAMED: usize = 8;
@@ -17,15 +18,6 @@ const NAMED: usize = 8;
 const ROWS: usize = 1_000;
 /// Of these, rows of one heading that are printed on paper.
 const PRINTED: usize = 40;
-
-/// Assignments of one workload that differ in the node alone.
-struct Group<'a> {
-    first: &'a Assignment,
-    pods: u64,
-    staying: u64,
-    nodes: BTreeSet<&'a str>,
-    new_nodes: bool,
-}
 
 pub(super) fn section(sheet: &Sheet<'_>) -> Markup {
     let text = sheet.text;
@@ -65,11 +57,6 @@ pub(super) fn section(sheet: &Sheet<'_>) -> Markup {
     }
 }
 
-/// What workloads must have in common to stand under one heading.
-fn way_of(a: &Assignment) -> impl Ord + '_ {
-    (a.mode, a.replicas, &a.profile, &a.reason, &a.resource, a.gpus)
-}
-
 /// The way of sharing, what a pod requests for it, and the reason.
 fn way_and_reason(sheet: &Sheet<'_>, a: &Assignment) -> Markup {
     let text = sheet.text;
@@ -96,34 +83,6 @@ fn row(sheet: &Sheet<'_>, group: &Group<'_>, tenants: bool, on_screen_only: bool
             }
         }
     }
-}
-
-/// By way of sharing and reason, so that what is alike stands together and a reason is told once.
-fn groups(assignments: &[Assignment]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut places = BTreeMap::new();
-    for a in assignments {
-        let key = (
-            (&a.namespace, &a.kind, &a.workload, &a.tenant),
-            (a.mode, a.replicas, &a.resource, a.gpus, &a.profile),
-            (&a.request_today, &a.reason),
-        );
-        let place = *places.entry(key).or_insert_with(|| {
-            groups.push(Group { first: a, pods: 0, staying: 0, nodes: BTreeSet::new(), new_nodes: false });
-            groups.len() - 1
-        });
-        let group = &mut groups[place];
-        group.pods += a.count;
-        group.staying += a.staying;
-        match &a.node {
-            Some(node) => {
-                group.nodes.insert(node);
-            }
-            None => group.new_nodes = true,
-        }
-    }
-    groups.sort_by(|a, b| way_of(a.first).cmp(&way_of(b.first)));
-    groups
 }
 
 fn way(text: &Text, a: &Assignment) -> String {

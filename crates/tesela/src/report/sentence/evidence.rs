@@ -89,4 +89,12 @@ pub(super) const FORMS: &[Form] = &[
     // Documents that name nobody.
     ("", "no pod of it was observed, so it is planned for as new work; {near:word} was observed in that namespace", "no se observó ningún pod suyo, así que se planifica como trabajo nuevo; en ese espacio de nombres se observó {near}"),
     ("", "write `name: {near:word}` (and its kind, or none) if that is what was meant", "escriba `name: {near}` (y su kind, o ninguno) si es lo que se quería decir"),
+
+    // Where prices come from. A name of a file is no sentence and stays as it is.
+    ("source", "list prices of {list:word} ({terms:terms}, as in {file}), {more:source}", "precios de lista de {list} ({terms}, según {file}), {more}"),
+    ("source", "list prices of {list:word} ({terms:terms}, as in {file})", "precios de lista de {list} ({terms}, según {file})"),
+    ("source", "{terms:terms}, as in {file}", "{terms}, según {file}"),
+    ("source", "{file}", "{file}"),
+    ("terms", "Linux on-demand", "Linux a demanda"),
+    ("terms", "Linux pay-as-you-go", "Linux con pago por uso"),
 ];

@@ -231,3 +231,22 @@ fn literals_are_read_as_the_compiler_reads_them() {
     assert_eq!(literals(source), ["one \"two\"", "three four", "{x} is {}"]);
     assert_eq!(fixed("{x} is {}, or so"), ["is", "or so"]);
 }
+
+#[test]
+fn where_prices_come_from_is_told_in_spanish() {
+    for list in tesela_model::cloud::CloudList::builtin() {
+        for source in [
+            list.price_book().source,
+            list.source.to_owned(),
+            format!("{}, own.yaml", list.price_book().source),
+        ] {
+            let told = super::super::sentence::spanish_source(&source);
+            assert!(!told.contains("as in") && !told.contains("list prices"), "{told}");
+            assert!(
+                told.contains("según") && source.contains("own.yaml") == told.contains("own.yaml"),
+                "{told}"
+            );
+        }
+    }
+    assert_eq!(super::super::sentence::spanish_source("prices, of mine.yaml"), "prices, of mine.yaml");
+}

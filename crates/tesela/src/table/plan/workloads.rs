@@ -1,31 +1,17 @@
 //! Workloads: which way of sharing each gets, what its pods request, where they go, and why.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use tesela_model::fleet::Mode;
 use tesela_model::plan::Assignment;
 use tesela_model::resource::{GpuResource, PREFIX};
 
 use super::{Sheet, left_out};
+use crate::outline::{Group, groups};
 use crate::table::columns::{Columns, Kind};
 use crate::table::text::{Line, Page, Style};
 use crate::table::words::{count, many};
 
-/// Assignments of one workload that differ in the node alone.
-struct Group<'a> {
-    first: &'a Assignment,
-    pods: u64,
-    staying: u64,
-    nodes: BTreeSet<&'a str>,
-    new_nodes: bool,
-}
-
 pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
-    let mut groups = groups(&sheet.plan.assignments);
-    // By way of sharing, so that what is alike stands together and a reason is told once.
-    groups.sort_by_key(|g| {
-        (g.first.mode, g.first.replicas, &g.first.profile, &g.first.resource, &g.first.reason)
-    });
+    let groups = groups(&sheet.plan.assignments);
     if groups.is_empty() {
         return;
     }
@@ -61,32 +47,6 @@ pub(super) fn put(page: &mut Page, sheet: &Sheet<'_>) {
         note.push_str(" * the request changes: tesela render writes the patch.");
     }
     page.paragraph(&Line::default(), &note, Style::Faint);
-}
-
-fn groups(assignments: &[Assignment]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut places = BTreeMap::new();
-    for a in assignments {
-        let key = (
-            (&a.namespace, &a.kind, &a.workload, &a.tenant),
-            (a.mode, a.replicas, &a.resource, a.gpus, &a.profile),
-            (&a.request_today, &a.reason),
-        );
-        let place = *places.entry(key).or_insert_with(|| {
-            groups.push(Group { first: a, pods: 0, staying: 0, nodes: BTreeSet::new(), new_nodes: false });
-            groups.len() - 1
-        });
-        let group = &mut groups[place];
-        group.pods += a.count;
-        group.staying += a.staying;
-        match &a.node {
-            Some(node) => {
-                group.nodes.insert(node);
-            }
-            None => group.new_nodes = true,
-        }
-    }
-    groups
 }
 
 /// The way of sharing in a few words.

@@ -1,20 +1,24 @@
 //! The cluster as it is after a plan has been carried out: the next plan's input.
 
-#![allow(unreachable_pub, reason = "a module of a test")]
-
 use std::collections::BTreeMap;
 
 use tesela_model::demand::{Demand, DevicePlace, Holding, PodRef};
 use tesela_model::fleet::{Fleet, Gpu, Mode, Node, Offer};
 use tesela_model::layout::Instance;
 use tesela_model::origin::Origin;
-use tesela_model::plan::{Assignment, Plan, PlannedGpu, PlannedNode};
+use tesela_model::plan::{Assignment, PlannedGpu, PlannedNode};
 
 /// Fleet and demand after the plan. Hardware that the plan buys is left out with the work on it.
-pub fn carried_out(fleet: &Fleet, demand: &Demand, plan: &Plan) -> (Fleet, Demand) {
+#[must_use]
+pub fn carried_out(
+    fleet: &Fleet,
+    demand: &Demand,
+    nodes: &[PlannedNode],
+    assignments: &[Assignment],
+) -> (Fleet, Demand) {
     let mut after = fleet.clone();
     for node in &mut after.nodes {
-        let planned = plan.nodes.iter().find(|n| n.name.as_deref() == Some(&node.name));
+        let planned = nodes.iter().find(|n| n.name.as_deref() == Some(&node.name));
         if let Some(planned) = planned {
             apply(node, planned);
         }
@@ -26,7 +30,7 @@ pub fn carried_out(fleet: &Fleet, demand: &Demand, plan: &Plan) -> (Fleet, Deman
                 && a.namespace == workload.key.namespace
                 && a.kind == workload.key.kind
         };
-        let here: Vec<&Assignment> = plan.assignments.iter().filter(mine).collect();
+        let here: Vec<&Assignment> = assignments.iter().filter(mine).collect();
         workload.running = here.iter().filter_map(|a| holding(a)).collect();
         workload.count -= here.iter().filter(|a| a.node.is_none()).map(|a| a.count).sum::<u64>();
         // Pods of one workload have one template.
