@@ -202,10 +202,13 @@ impl Live {
         answer.map_err(|error| error.code)
     }
 
+    /// Refuses a program without the rights that a call needs.
+    pub(crate) fn permit(&self, call: Call) -> Result<(), Code> {
+        if self.rights < call.needs() { Err(Code::NoPermission) } else { Ok(()) }
+    }
+
     fn enter(&mut self, call: Call) -> Result<(), Code> {
-        if self.rights < call.needs() {
-            return Err(Code::NoPermission);
-        }
+        self.permit(call)?;
         if self.state().manner.latency {
             self.takes += call.latency();
         }
