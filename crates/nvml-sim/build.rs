@@ -5,10 +5,12 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
 
-#[expect(clippy::disallowed_methods, reason = "a build script reads and writes files")]
+#[expect(clippy::disallowed_methods, reason = "a build script reads files and settings of cargo")]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=data/functions.tsv");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libnvidia-ml.so.1");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libnvidia-ml.so.1");
+    }
     let table = std::fs::read_to_string("data/functions.tsv")?;
     let mut code = String::new();
     for line in table.lines().filter(|line| !line.starts_with('#')) {

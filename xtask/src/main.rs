@@ -14,6 +14,8 @@ mod cloud_prices;
 mod cluster;
 mod edges;
 mod lint_reference;
+mod nvml_clients;
+mod nvml_coverage;
 mod profiles;
 mod reference;
 mod report;
@@ -42,6 +44,7 @@ usage: cargo xtask TASK
                        time and memory of `tesela plan` on such a cluster
   soak [--cases N] [--seed S]
                        ends `tesela mig apply`'s executor at every point of random changes on simulated GPUs
+  nvml-clients         gpustat, nvitop, NVIDIA's Python and Go clients on an emulated node
   bench-plan           time of `tesela plan` on the example with 20 nodes, with use, prices and report
   report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md";
 
@@ -67,6 +70,7 @@ fn run() -> Result<ExitCode> {
         ["generate", "--check"] => generate(&root, true)?,
         ["cluster", ..] => cluster::run(&words[1..])?,
         ["soak", ..] => soak::run(&root, &words[1..])?,
+        ["nvml-clients"] => nvml_clients::run(&root)?,
         ["report", ..] => report::run(&root, &words[1..])?,
         ["bench-plan"] => bench_plan::run(&root)?,
         ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,
@@ -82,5 +86,6 @@ fn generate(root: &Path, check: bool) -> Result<()> {
     schema::generate(root, check)?;
     reference::generate(root, check)?;
     lint_reference::generate(root, check)?;
+    nvml_coverage::generate(root, check)?;
     cli_reference::generate(root, check)
 }

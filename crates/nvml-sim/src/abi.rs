@@ -12,7 +12,7 @@ macro_rules! functions {
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name($($arg: $type),*) -> $crate::live::Reply {
-            $crate::live::call(stringify!($name), |$live| -> $crate::abi::pointer::Done { $body })
+            $crate::live::call(|$live| -> $crate::abi::pointer::Done { $body })
         }
     )*};
 }

@@ -2,7 +2,9 @@
 //!
 //! Each value is from NVIDIA's documents where they say it, and otherwise one choice that stands here alone.
 
+use tesela_model::driver::Clocks;
 use tesela_sim::board::Board;
+use tesela_sim::figures::Figures;
 
 /// Lanes of the PCI link: all of these products have sixteen.
 pub(crate) const PCIE_LANES: u32 = 16;
@@ -53,4 +55,16 @@ pub(crate) fn pcie_lane_mbps(board: &Board) -> u32 {
 /// Whether it has performance counters for programs: Hopper and later (nvml.h).
 pub(crate) fn has_gpm(board: &Board) -> bool {
     board.compute_capability().is_some_and(|capability| capability >= (9, 0))
+}
+
+/// The highest clocks.
+pub(crate) fn most_clocks(board: &Board) -> Clocks {
+    let figures = Figures::of(board.product().id.as_str());
+    Clocks { sm: figures.sm_mhz, memory: figures.memory_mhz }
+}
+
+/// A share as whole percent.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
+pub(crate) fn percent(share: f64) -> u32 {
+    (share * 100.0).round().clamp(0.0, 100.0) as u32
 }

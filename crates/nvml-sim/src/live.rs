@@ -18,6 +18,7 @@ use tesela_sim::state::{Gpu, State};
 
 use crate::abi::handle::{Handle, Handles, Thing};
 use crate::environment;
+use crate::facts;
 use crate::store::{Store, StoreError};
 
 /// What a C function returns.
@@ -86,12 +87,12 @@ pub(crate) fn stop() -> Reply {
 }
 
 /// One call of a program: with a session, and what is newest of the node.
-pub(crate) fn call(name: &'static str, act: impl FnOnce(&mut Live) -> Result<(), Code>) -> Reply {
+pub(crate) fn call(act: impl FnOnce(&mut Live) -> Result<(), Code>) -> Reply {
     let mut takes = Duration::ZERO;
     let reply = guarded(|session| {
         let live = session.live.as_mut().ok_or(Code::Uninitialized)?;
         live.takes = Duration::ZERO;
-        let done = live.refresh(name).and_then(|()| act(live));
+        let done = live.refresh().and_then(|()| act(live));
         takes = live.takes;
         done
     });
@@ -162,7 +163,7 @@ impl Live {
     }
 
     /// Reads what other processes changed.
-    fn refresh(&mut self, _call: &'static str) -> Result<(), Code> {
+    fn refresh(&mut self) -> Result<(), Code> {
         self.store.look().map(|_| ()).map_err(|error| refused(&error))
     }
 
@@ -201,10 +202,13 @@ impl Live {
         answer.map_err(|error| error.code)
     }
 
+    /// Refuses a program without the rights that a call needs.
+    pub(crate) fn permit(&self, call: Call) -> Result<(), Code> {
+        if self.rights < call.needs() { Err(Code::NoPermission) } else { Ok(()) }
+    }
+
     fn enter(&mut self, call: Call) -> Result<(), Code> {
-        if self.rights < call.needs() {
-            return Err(Code::NoPermission);
-        }
+        self.permit(call)?;
         if self.state().manner.latency {
             self.takes += call.latency();
         }
@@ -212,8 +216,8 @@ impl Live {
     }
 
     /// Versions of driver and library.
-    pub(crate) fn versions(&mut self) -> Result<Versions, Code> {
-        Ok(self.store.seen().versions())
+    pub(crate) fn versions(&self) -> Versions {
+        self.store.seen().versions()
     }
 
     /// The handle of a thing.
@@ -409,10 +413,6 @@ impl Live {
 
     /// Takes a sample of a GPU, or of one of its GPU instances.
     pub(crate) fn take_sample(&mut self, gpu: &GpuUuid, gpu_instance: Option<u32>) -> Result<Sample, Code> {
-        let on = self.gpu_of(gpu)?;
-        if gpu_instance.is_some_and(|id| on.instances.iter().all(|one| one.id != id)) {
-            return Err(Code::NotFound);
-        }
         let busy = self.busy_share(gpu, gpu_instance)?;
         Ok(Sample { time: self.unix_micros(), of: (gpu.clone(), gpu_instance), busy })
     }
@@ -422,19 +422,27 @@ impl Live {
         self.made
     }
 
-    /// Shuts what is told to a person once, whatever the call.
-    fn busy_share(&mut self, gpu: &GpuUuid, gpu_instance: Option<u32>) -> Result<f64, Code> {
+    /// Share of the multiprocessors of a GPU, or of one of its GPU instances, that is at work.
+    fn busy_share(&self, gpu: &GpuUuid, gpu_instance: Option<u32>) -> Result<f64, Code> {
+        let simulator = self.store.seen();
         let on = self.gpu_of(gpu)?;
-        let here =
-            on.processes.iter().filter(|p| gpu_instance.is_none() || p.on.map(|(gi, _)| gi) == gpu_instance);
-        let busy = here.map(|p| u32::from(p.demand.busy)).sum::<u32>().min(1000);
-        Ok(f64::from(busy) / 1000.0)
+        let Some(id) = gpu_instance else {
+            return Ok(simulator.activity(&Device::Gpu(gpu.clone())).map_or(0.0, |activity| activity.sm));
+        };
+        let instance = on.instances.iter().find(|one| one.id == id).ok_or(Code::NotFound)?;
+        let profile = self.board_of(gpu)?.profile(instance.profile).ok_or(Code::Unknown)?;
+        let parts = instance.compute.iter().filter_map(|compute| {
+            let device = Device::Mig { gpu: gpu.clone(), mig: compute.uuid.clone() };
+            let slices = profile.compute_profile(compute.profile)?.slices;
+            Some(simulator.activity(&device)?.sm * f64::from(slices))
+        });
+        Ok((parts.sum::<f64>() / f64::from(profile.slices.max(1))).min(1.0))
     }
 
     /// What each process of a GPU keeps busy, in percent.
-    pub(crate) fn busy(&mut self, gpu: &GpuUuid) -> Result<Vec<(u32, u32)>, Code> {
-        let on = self.gpu_of(gpu)?;
-        Ok(on.processes.iter().map(|p| (p.pid, u32::from(p.demand.busy) / 10)).collect())
+    pub(crate) fn busy(&self, gpu: &GpuUuid) -> Vec<(u32, u32)> {
+        let all = self.store.seen().process_activity(gpu);
+        all.iter().map(|one| (one.pid, facts::percent(one.rate.active))).collect()
     }
 }
 

@@ -9,12 +9,14 @@
 //! or of another version is refused and left alone.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::tree;
 use serde::{Deserialize, Serialize};
+use tesela_formats::diagnostic::Diagnostics;
 use tesela_formats::machine::read_machine;
 use tesela_model::driver::Code;
 use tesela_model::machine::Machine;
@@ -44,8 +46,8 @@ pub enum StoreError {
         error: io::Error,
     },
     /// The machine file is wrong.
-    #[error("{0}")]
-    Machine(String),
+    #[error(transparent)]
+    Machine(Diagnostics),
     /// The machine cannot be.
     #[error("{}: {error}", .file.display())]
     Impossible {
@@ -91,13 +93,25 @@ struct Head {
     began: u64,
 }
 
-/// Which file was read: another one has taken its name when these differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+/// The file that was read, or written. It is held open, so that no other file gets its number; one that has another
+/// number has taken its name.
+#[derive(Debug)]
+struct Seen {
+    device: u64,
     inode: u64,
-    seconds: i64,
-    nanoseconds: i64,
-    length: u64,
+    _file: File,
+}
+
+impl Seen {
+    fn of(file: File) -> io::Result<Self> {
+        let data = file.metadata()?;
+        Ok(Self { device: data.dev(), inode: data.ino(), _file: file })
+    }
+
+    /// Whether it still has its name.
+    fn is(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|data| (data.dev(), data.ino()) == (self.device, self.inode))
+    }
 }
 
 /// A node, with its state as it was last seen.
@@ -106,7 +120,7 @@ pub struct Store {
     state_file: PathBuf,
     lock_file: PathBuf,
     head: Head,
-    stamp: Option<Stamp>,
+    file: Option<Seen>,
     simulator: Simulator,
 }
 
@@ -116,10 +130,9 @@ impl Store {
     /// # Errors
     /// Why it cannot be used.
     pub fn open(machine_file: &Path) -> Result<Self, StoreError> {
-        let bytes = read(machine_file)?;
-        let machine = read_machine(&machine_file.display().to_string(), &bytes).map_err(|faults| {
-            StoreError::Machine(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-        })?;
+        let (bytes, _) = read(machine_file)?;
+        let machine =
+            read_machine(&machine_file.display().to_string(), &bytes).map_err(StoreError::Machine)?;
         // Absolute, so that the state stays the same when the program changes its folder.
         let file = fs::canonicalize(machine_file)
             .map_err(|error| StoreError::Unreadable { file: machine_file.into(), error })?;
@@ -129,7 +142,7 @@ impl Store {
             state_file: beside(&file, ".state"),
             lock_file: beside(&file, ".lock"),
             head: Head { machine: name_of(&machine), began: now_micros() },
-            stamp: None,
+            file: None,
             simulator,
         };
         store.begin()?;
@@ -139,8 +152,8 @@ impl Store {
     /// Takes the state of this machine, or writes the one it begins with.
     fn begin(&mut self) -> Result<(), StoreError> {
         match self.written() {
-            Ok(Some((head, simulator, stamp))) if head.machine == self.head.machine => {
-                self.take(head, simulator, stamp);
+            Ok(Some((head, simulator, file))) if head.machine == self.head.machine => {
+                self.take(head, simulator, file);
                 Ok(())
             }
             Err(error @ StoreError::State { .. }) => Err(error),
@@ -149,8 +162,8 @@ impl Store {
                 let _lock = self.lock()?;
                 // Somebody else may have begun it meanwhile.
                 match self.written()? {
-                    Some((head, simulator, stamp)) if head.machine == self.head.machine => {
-                        self.take(head, simulator, stamp);
+                    Some((head, simulator, file)) if head.machine == self.head.machine => {
+                        self.take(head, simulator, file);
                         Ok(())
                     }
                     _ => self.write(),
@@ -164,10 +177,9 @@ impl Store {
     /// # Errors
     /// Why its state cannot be read.
     pub fn look(&mut self) -> Result<&mut Simulator, StoreError> {
-        let stamp = stamp(&self.state_file);
-        if stamp.is_none() || stamp != self.stamp {
+        if !self.file.as_ref().is_some_and(|file| file.is(&self.state_file)) {
             match self.written()? {
-                Some((head, simulator, stamp)) => self.take(head, simulator, stamp),
+                Some((head, simulator, file)) => self.take(head, simulator, file),
                 // Removed by hand: it begins afresh, as the message of a damaged one advises.
                 None => return Err(self.gone()),
             }
@@ -200,17 +212,51 @@ impl Store {
         let _lock = self.lock()?;
         self.look()?;
         let before = self.simulator.state().revision;
+        // Until it is written, what is in memory is nobody's: a failure below has it read again.
+        let file = self.file.take();
         let answer = act(&mut self.simulator);
-        if self.simulator.state().revision != before {
+        if self.simulator.state().revision == before {
+            self.file = file;
+        } else {
             self.write()?;
+            self.render()?;
         }
         Ok(answer)
     }
 
-    fn take(&mut self, head: Head, simulator: Simulator, stamp: Stamp) {
+    /// Keeps the files that programs look for true, where somebody had them made.
+    fn render(&self) -> Result<(), StoreError> {
+        let folder = self.tree_folder();
+        if !folder.is_dir() {
+            return Ok(());
+        }
+        tree::write(&folder, &tree::entries(self.simulator.state()))
+            .map_err(|error| StoreError::Unwritable { file: folder, error })
+    }
+
+    /// Makes the files that programs look for (`tree`), and from now on keeps them true. Returns their root.
+    ///
+    /// # Errors
+    /// Why they cannot be written.
+    #[expect(clippy::disallowed_methods, reason = "this is the module that keeps the state in files")]
+    pub fn render_tree(&mut self) -> Result<PathBuf, StoreError> {
+        let _lock = self.lock()?;
+        self.look()?;
+        let folder = self.tree_folder();
+        let made = fs::create_dir_all(&folder);
+        made.map_err(|error| StoreError::Unwritable { file: folder.clone(), error })?;
+        self.render()?;
+        Ok(folder)
+    }
+
+    fn tree_folder(&self) -> PathBuf {
+        self.state_file.with_extension("tree")
+    }
+
+    fn take(&mut self, head: Head, simulator: Simulator, file: Seen) {
         self.head = head;
         self.simulator = simulator;
-        self.stamp = Some(stamp);
+        self.file = Some(file);
     }
 
     fn gone(&self) -> StoreError {
@@ -219,13 +265,12 @@ impl Store {
     }
 
     /// What is written; `None` where nothing is.
-    fn written(&self) -> Result<Option<(Head, Simulator, Stamp)>, StoreError> {
-        let Some(stamp) = stamp(&self.state_file) else { return Ok(None) };
-        let bytes = match read(&self.state_file) {
+    fn written(&self) -> Result<Option<(Head, Simulator, Seen)>, StoreError> {
+        let (bytes, file) = match read(&self.state_file) {
             Err(StoreError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
             }
-            bytes => bytes?,
+            read => read?,
         };
         let wrong = |error| StoreError::State { file: self.state_file.clone(), error };
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
@@ -233,7 +278,8 @@ impl Store {
         // The version first, so that a state of another version is not called cut.
         let simulator = Simulator::from_json(state).map_err(wrong)?;
         let head = serde_json::from_slice(head).map_err(|error| wrong(error.into()))?;
-        Ok(Some((head, simulator, stamp)))
+        let unreadable = |error| StoreError::Unreadable { file: self.state_file.clone(), error };
+        Ok(Some((head, simulator, Seen::of(file).map_err(unreadable)?)))
     }
 
     /// Waits until nobody else changes the node. The lock goes with the file, also when the process dies.
@@ -251,11 +297,16 @@ impl Store {
         let mut bytes = serde_json::to_vec(&self.head).unwrap_or_default();
         bytes.push(b'\n');
         bytes.extend(self.simulator.to_json());
-        let written = File::create(&part)
-            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&part, &self.state_file));
-        written.map_err(|error| StoreError::Unwritable { file: self.state_file.clone(), error })?;
-        self.stamp = stamp(&self.state_file);
+        let write = || {
+            let mut file = File::create(&part)?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&part, &self.state_file)?;
+            Seen::of(file)
+        };
+        let written =
+            write().map_err(|error| StoreError::Unwritable { file: self.state_file.clone(), error })?;
+        self.file = Some(written);
         Ok(())
     }
 }
@@ -266,28 +317,17 @@ fn beside(file: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
+/// All of a file, and the file.
 #[expect(clippy::disallowed_methods, reason = "this is the module that keeps the state in a file")]
-fn read(file: &Path) -> Result<Vec<u8>, StoreError> {
-    use std::io::Read as _;
-    let unreadable = |error| StoreError::Unreadable { file: file.into(), error };
+fn read(path: &Path) -> Result<(Vec<u8>, File), StoreError> {
+    let unreadable = |error| StoreError::Unreadable { file: path.into(), error };
     let mut bytes = Vec::new();
-    let opened = File::open(file).map_err(unreadable)?;
-    opened.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let file = File::open(path).map_err(unreadable)?;
+    (&file).take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MOST_BYTES) {
-        let error = io::Error::new(io::ErrorKind::FileTooLarge, "larger than 16 MiB");
-        return Err(unreadable(error));
+        return Err(unreadable(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 16 MiB")));
     }
-    Ok(bytes)
-}
-
-fn stamp(file: &Path) -> Option<Stamp> {
-    let data = fs::metadata(file).ok()?;
-    Some(Stamp {
-        inode: data.ino(),
-        seconds: data.mtime(),
-        nanoseconds: data.mtime_nsec(),
-        length: data.len(),
-    })
+    Ok((bytes, file))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock of the node goes on while no program runs")]

@@ -85,10 +85,14 @@ fn processes_are_where_they_can_be() {
     let beyond = on("{pid: 1, instance: 1}");
     assert!(beyond.starts_with("m.yaml:4:36: `instance: 1` is beyond the list"), "{beyond}");
     assert!(on("{pid: 1}").contains("is on one of its instances"));
-    assert!(on("{pid: 1, instance: 0, memory_mib: 4865}").contains("hold 4865 MiB, 1g.5gb has 4864 MiB"));
+    assert!(
+        on("{pid: 1, instance: 0, memory_mib: 4865}").contains("hold 4865 MiB, 1g.5gb has 4864 MiB for them")
+    );
     assert!(on("{pid: 0, instance: 0}").contains("`pid` must be a whole number from 1"));
     assert!(on("{pid: 1, instance: 0}, {pid: 1, instance: 0}").contains("stands twice"));
     assert!(of("processes: [{pid: 1, instance: 0}]").contains("needs `mig`"));
+    let all = of("processes: [{pid: 1, memory_mib: 40000}, {pid: 2, memory_mib: 641}]");
+    assert!(all.contains("hold 40641 MiB, a100-40gb has 40640 MiB for them"), "{all}");
     let half = of("mig: [{profile: 1g.5gb, start: 0, compute: []}]\n    processes: [{pid: 1, instance: 0}]");
     assert!(half.contains("no compute instance"), "{half}");
 }

@@ -4,7 +4,7 @@
 //! GPUs of it.
 
 use crate::driver::ProcessKind;
-use crate::product::{ProductId, ProfileName};
+use crate::product::{Product, ProductId, Profile, ProfileName};
 use crate::quantity::Mib;
 
 /// Most GPUs of one machine. NVML's own clients are written for far fewer.
@@ -16,6 +16,31 @@ pub const DRIVER_VERSION: &str = "580.95.05";
 /// Memory of a process that does not say: what its context takes. Reports give 300 to 500 MB (pytorch/pytorch#20532,
 /// pytorch/serve#2128).
 pub const CONTEXT_MIB: Mib = Mib(500);
+
+/// Part of a GPU's memory that the emulated driver keeps for itself: one in so many. Assumed.
+const RESERVED_PART: u64 = 128;
+
+/// Memory of an emulated GPU: as known, else the total that its profile names come from.
+#[must_use]
+pub fn gpu_memory(product: &Product) -> Mib {
+    let named = || Mib(u64::from(product.naming_total_gb.unwrap_or(product.units())) * 1024);
+    product.memory.unwrap_or_else(named)
+}
+
+/// What the emulated driver keeps of a GPU's memory for itself, with MIG off.
+#[must_use]
+pub fn reserved_memory(product: &Product) -> Mib {
+    Mib(gpu_memory(product).0 / RESERVED_PART)
+}
+
+/// Memory of an instance: as known, else its share of the GPU less two in a hundred, in steps of 128 MiB, which is near
+/// every one that is known.
+#[must_use]
+pub fn instance_memory(product: &Product, profile: &Profile) -> Mib {
+    let (total, units) = (gpu_memory(product).0, u64::from(product.units().max(1)));
+    let ruled = || Mib(total * u64::from(profile.units()) * 98 / (units * 100) / 128 * 128);
+    profile.memory.unwrap_or_else(ruled)
+}
 
 /// An emulated node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,4 +147,25 @@ pub struct MachineProcess {
     pub compute: usize,
     /// How much of the time it would keep the device busy if it were alone, in thousandths.
     pub busy: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::ProductTable;
+
+    #[test]
+    fn the_rule_for_unknown_memory_is_near_what_is_known() {
+        let mut compared = 0;
+        for product in ProductTable::builtin().products().iter().filter(|p| p.has_placements()) {
+            for profile in &product.profiles {
+                let Some(known) = profile.memory.filter(|_| product.memory.is_some()) else { continue };
+                let ruled = instance_memory(product, &Profile { memory: None, ..profile.clone() });
+                let off = ruled.0.abs_diff(known.0) * 1000 / known.0;
+                assert!(off <= 85, "{} {}: {ruled} by rule, {known} known", product.id, profile.name);
+                compared += 1;
+            }
+        }
+        assert!(compared > 60, "only {compared} profiles compared");
+    }
 }

@@ -114,3 +114,29 @@ fn every_case_has_a_source_and_a_name_of_its_own() {
         assert!(case.scene.is_some() || reads, "{} may change a GPU that it did not set up", case.name);
     }
 }
+
+/// A driver that may be read by anybody alone: cases that need rights are skipped, none fails.
+struct Reader(SimDriver);
+
+impl Bench for Reader {
+    fn driver(&self) -> &dyn GpuDriver {
+        &self.0
+    }
+}
+
+#[test]
+fn a_real_driver_is_read_with_the_rights_there_are() {
+    let text = "driver: 535.161.07\ngpus: [{product: h100-sxm-80gb}, {product: a100-40gb, mig: [{profile: 1g.5gb, start: 0}], health: lost}]";
+    let simulator = Simulator::new(&read_machine("m", text.as_bytes()).unwrap()).unwrap();
+    for rights in [Rights::User, Rights::Root] {
+        let mut bench = Reader(SimDriver::with_rights(simulator.clone(), rights));
+        let report = run(&cases().unwrap(), &mut bench, Access::Read);
+        assert_eq!(report.failed, []);
+        let laws = report.passed.iter().any(|name| name == "laws of every GPU");
+        assert_eq!(laws, rights == Rights::Root);
+    }
+    let mut bench = Reader(SimDriver::new(simulator));
+    let report = run(&cases().unwrap(), &mut bench, Access::Write);
+    assert_eq!(report.failed, []);
+    assert!(report.skipped.iter().all(|(_, why)| why.contains("sets no scenes")));
+}

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use tesela_model::driver::{ComputeInstanceProfile, GpuInstanceProfile};
+use tesela_model::machine::{gpu_memory, instance_memory, reserved_memory};
 use tesela_model::product::{Engines, Placement, Product, ProductId, ProductTable, Profile, ProfileName};
 
 /// Multiprocessors of a compute slice when nothing of a product is known: that of the H100.
@@ -16,7 +17,6 @@ const SMS_PER_SLICE: u32 = 16;
 #[derive(Debug)]
 pub struct Board {
     product: &'static Product,
-    memory_mib: u64,
     units: u32,
     profiles: Vec<BoardProfile>,
 }
@@ -83,16 +83,10 @@ impl Board {
     }
 
     fn new(product: &'static Product) -> Self {
-        let memory_mib = product.memory.map_or_else(
-            || u64::from(product.naming_total_gb.unwrap_or(product.units())) * 1024,
-            |memory| memory.0,
-        );
-        let units = product.units();
         let planned = product.profiles.iter().filter(|p| !p.placements.is_empty());
-        let mut profiles =
-            planned.filter_map(|p| BoardProfile::new(product, p, memory_mib, units)).collect::<Vec<_>>();
+        let mut profiles = planned.filter_map(|p| BoardProfile::new(product, p)).collect::<Vec<_>>();
         profiles.sort_by_key(|p| p.id);
-        Self { product, memory_mib, units, profiles }
+        Self { product, units: product.units(), profiles }
     }
 
     /// The product.
@@ -104,7 +98,13 @@ impl Board {
     /// Memory of the whole GPU in MiB.
     #[must_use]
     pub fn memory_mib(&self) -> u64 {
-        self.memory_mib
+        gpu_memory(self.product).0
+    }
+
+    /// What the driver keeps of it for itself, in MiB.
+    #[must_use]
+    pub fn reserved_mib(&self) -> u64 {
+        reserved_memory(self.product).0
     }
 
     /// Memory units of the whole GPU.
@@ -165,7 +165,7 @@ impl Board {
 }
 
 impl BoardProfile {
-    fn new(product: &Product, profile: &Profile, memory_mib: u64, units: u32) -> Option<Self> {
+    fn new(product: &Product, profile: &Profile) -> Option<Self> {
         let slices = profile.compute_slices;
         let sms = profile.sms.unwrap_or_else(|| sms(product, slices));
         let compute = profile.compute_instances.iter().map(|one| ComputeProfile {
@@ -184,7 +184,7 @@ impl BoardProfile {
             profile_enum: profile.gi_profile_enum?,
             slices,
             units: profile.units(),
-            memory_mib: profile.memory.map_or_else(|| memory(memory_mib, profile.units(), units), |m| m.0),
+            memory_mib: instance_memory(product, profile).0,
             max: profile.max_instances.unwrap_or(u32::try_from(profile.placements.len()).unwrap_or(1)),
             sms,
             engines: engines(product, profile),
@@ -238,11 +238,6 @@ fn sms(product: &Product, slices: u32) -> u32 {
         Some(all) => all / product.compute_slices * slices,
         None => SMS_PER_SLICE * slices,
     }
-}
-
-/// Two in a hundred less than its share of the GPU, in steps of 128 MiB: within 1.5 % of every capture of the table.
-fn memory(total: u64, taken: u32, units: u32) -> u64 {
-    total * u64::from(taken) * 98 / (u64::from(units.max(1)) * 100) / 128 * 128
 }
 
 /// Unknown engines: as many as compute slices, and none where the instance is one of several that share few.
@@ -299,19 +294,6 @@ mod tests {
                     let most = u32::try_from(compute.placements.len()).unwrap();
                     assert_eq!(most, compute.max, "{} {} {}", product.id, profile.name, compute.name);
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn the_rule_for_unknown_memory_is_near_what_is_known() {
-        for product in ProductTable::builtin().products() {
-            let (Some(board), Some(total)) = (Board::of(&product.id), product.memory) else { continue };
-            for profile in product.profiles.iter().filter(|p| !p.is_plain() || p.compute_slices < 7) {
-                let Some(known) = profile.memory else { continue };
-                let ruled = memory(total.0, profile.units(), board.units());
-                let off = ruled.abs_diff(known.0) * 1000 / known.0;
-                assert!(off <= 95, "{} {}: {} MiB by rule, {} known", product.id, profile.name, ruled, known);
             }
         }
     }

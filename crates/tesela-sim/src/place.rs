@@ -1,5 +1,6 @@
 //! Where an instance fits, where a driver puts it, and which id it gets.
 
+use tesela_model::driver::MigUuid;
 use tesela_model::product::Placement;
 
 use crate::board::{Board, BoardProfile, ComputeProfile};
@@ -129,6 +130,34 @@ pub(crate) fn choose_compute(
     };
     let open = new.placements.iter().copied().filter(|at| compute_fits(profile, there, new, *at));
     open.max_by_key(|at| (openness(*at), std::cmp::Reverse(at.start)))
+}
+
+/// Places for compute instances that are to be together, in their order; `None` when they do not fit. Where several ways
+/// lead there, the driver's own choices go first.
+pub(crate) fn arrange(profile: &BoardProfile, wanted: &[&ComputeProfile]) -> Option<Vec<Placement>> {
+    let mut there = Vec::new();
+    search(profile, wanted, &mut there).then(|| {
+        let size = |c: &ComputeInstance| profile.compute_profile(c.profile).map_or(1, |p| p.slices);
+        there.iter().map(|c| Placement { start: c.start, size: size(c) }).collect()
+    })
+}
+
+fn search(profile: &BoardProfile, wanted: &[&ComputeProfile], there: &mut Vec<ComputeInstance>) -> bool {
+    let Some((next, rest)) = wanted.split_first() else { return true };
+    let choice = choose_compute(profile, there, next);
+    let others = next.placements.iter().copied().filter(|at| Some(*at) != choice);
+    for at in choice.into_iter().chain(others) {
+        if !compute_fits(profile, there, next, at) {
+            continue;
+        }
+        let uuid = MigUuid::new(String::new());
+        there.push(ComputeInstance { id: 0, profile: next.id, start: at.start, uuid });
+        if search(profile, rest, there) {
+            return true;
+        }
+        there.pop();
+    }
+    false
 }
 
 /// How many more of a compute profile fit a GPU instance.

@@ -9,9 +9,6 @@ use crate::figures::Figures;
 use crate::simulator::Simulator;
 use crate::state::{Gpu, Process};
 
-/// Part of the memory that the driver keeps for itself: one in so many ([`crate::assumptions`]).
-const RESERVED_PART: u64 = 128;
-
 /// What a device does, each as a share from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Activity {
@@ -164,7 +161,7 @@ impl Simulator {
         let board = self.board(index)?;
         let one = self.state.gpus.get(index)?;
         let (mib, reserved) = match gpu_instance {
-            None => (board.memory_mib(), board.memory_mib() / RESERVED_PART),
+            None => (board.memory_mib(), board.reserved_mib()),
             Some(id) => (board.profile(one.instances.iter().find(|i| i.id == id)?.profile)?.memory_mib, 0),
         };
         let on = |p: &&Process| gpu_instance.is_none() || p.on.map(|(gi, _)| gi) == gpu_instance;

@@ -168,16 +168,15 @@ impl Simulator {
         let at = profile.placements.iter().copied().find(|p| p.start == start);
         let at = at.ok_or_else(|| format!("{name} cannot start at {start}"))?;
         let id = self.put(index, profile, at);
-        let mut compute = Vec::new();
+        let mut wanted = Vec::new();
         for name in &instance.compute {
             let new = profile.compute.iter().find(|c| c.name == *name);
-            let new = new.ok_or_else(|| format!("{name} is no compute instance of {}", profile.name))?;
-            let there = self.state.gpus[index].instances.iter().find(|i| i.id == id);
-            let there = there.map(|i| i.compute.clone()).unwrap_or_default();
-            let at = place::choose_compute(profile, &there, new);
-            let at = at.ok_or_else(|| format!("{name} does not fit beside the others"))?;
-            compute.push(self.put_compute(index, id, new, at));
+            wanted.push(new.ok_or_else(|| format!("{name} is no compute instance of {}", profile.name))?);
         }
+        let places = place::arrange(profile, &wanted);
+        let places = places.ok_or_else(|| format!("the compute instances do not fit {}", profile.name))?;
+        let made = wanted.into_iter().zip(places);
+        let compute = made.map(|(new, at)| self.put_compute(index, id, new, at)).collect();
         Ok((id, compute))
     }
 

@@ -239,6 +239,87 @@ proptest! {
     }
 }
 
+/// A machine file, right or wrong: profiles and starts at random, compute instances, processes.
+fn machine_text() -> impl Strategy<Value = String> {
+    let product = prop::sample::select(vec!["a100-40gb", "a30-24gb", "b300-269gb", "rtx-pro-6000-96gb"]);
+    let instance = (0usize..12, 0u32..10, prop::option::of(prop::collection::vec(0usize..6, 0..8)));
+    let process = (1u32..5, prop::option::of(0usize..4), 0usize..3, prop::option::of(1u64..90_000));
+    let gpu = (
+        product,
+        prop::option::of(prop::collection::vec(instance, 0..5)),
+        prop::collection::vec(process, 0..4),
+    );
+    prop::collection::vec(gpu, 1..3).prop_map(|gpus| {
+        let table = ProductTable::builtin();
+        let mut text = "gpus:\n".to_owned();
+        for (product, mig, processes) in gpus {
+            text += &format!("  - product: {product}\n");
+            let profiles = &table.find(product).unwrap().profiles;
+            if let Some(mig) = mig {
+                text += "    mig:\n";
+                for (profile, start, compute) in &mig {
+                    let profile = &profiles[profile % profiles.len()];
+                    text += &format!("      - {{profile: {}, start: {start}", profile.name);
+                    if let Some(compute) = compute {
+                        let known = &profile.compute_instances;
+                        let names = compute.iter().map(|n| known[n % known.len()].name.to_string());
+                        text += &format!(", compute: [{}]", names.collect::<Vec<_>>().join(", "));
+                    }
+                    text += "}\n";
+                }
+                if mig.is_empty() {
+                    text = text.trim_end().to_owned() + " []\n";
+                }
+            }
+            if !processes.is_empty() {
+                text += "    processes:\n";
+            }
+            for (pid, instance, compute, memory) in processes {
+                let on = instance.map(|n| format!(", instance: {n}, compute: {compute}")).unwrap_or_default();
+                let memory = memory.map(|m| format!(", memory_mib: {m}")).unwrap_or_default();
+                text += &format!("      - {{pid: {pid}{on}{memory}}}\n");
+            }
+        }
+        text
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_machine_that_is_read_can_be(text in machine_text()) {
+        if let Ok(machine) = read_machine("m", text.as_bytes()) {
+            let simulator = Simulator::new(&machine);
+            prop_assert!(simulator.is_ok(), "{}\n{:?}", text, simulator);
+            prop_assert_eq!(simulator.unwrap().check(), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn compute_instances_of_a_machine_find_room_in_any_order() {
+    let names = ["1c.7g.40gb", "2c.7g.40gb", "3c.7g.40gb", "4c.7g.40gb"];
+    let mut lists = vec![(Vec::new(), 0)];
+    let mut tried = 0;
+    while let Some((list, slices)) = lists.pop() {
+        let text = format!(
+            "gpus: [{{product: a100-40gb, mig: [{{profile: 7g.40gb, start: 0, compute: [{}]}}]}}]",
+            list.join(", ")
+        );
+        let machine = read_machine("m", text.as_bytes()).unwrap();
+        Simulator::new(&machine).unwrap();
+        tried += 1;
+        for (name, size) in names.iter().zip(1..) {
+            if slices + size <= 7 {
+                lists.push(([list.as_slice(), &[*name]].concat(), slices + size));
+            }
+        }
+    }
+    // Compositions of 0 to 7 into parts of 1 to 4: 1, 1, 2, 4, 8, 15, 29, 56.
+    assert_eq!(tried, 116);
+}
+
 /// Every state that can be reached by making and removing instances at explicit places, as sets of (profile, start).
 fn reached(product: &str, profiles: &[ProfileName]) -> BTreeMap<BTreeSet<(u32, u32)>, BTreeSet<u32>> {
     let text = format!("gpus: [{{product: {product}, mig: []}}]");

@@ -4,6 +4,8 @@
 
 #[path = "cli/mig.rs"]
 pub(crate) mod mig;
+#[path = "cli/sim.rs"]
+pub(crate) mod sim;
 
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tesela_model::cloud::CloudList;
 
 use self::mig::Mig;
+use self::sim::Sim;
 
 /// Decides how every NVIDIA GPU of a Kubernetes fleet is shared.
 #[derive(Debug, Parser)]
@@ -79,6 +82,7 @@ pub(crate) enum Verb {
     Lint(Lint),
     Render(Render),
     Mig(Mig),
+    Sim(Sim),
     Completions(Completions),
 }
 

@@ -13,6 +13,7 @@ mod outline;
 mod printer;
 mod report;
 mod sniff;
+mod start;
 mod table;
 mod usage;
 mod verbs;

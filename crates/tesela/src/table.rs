@@ -10,6 +10,7 @@ pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod reconfigure;
 pub(crate) mod render;
+pub(crate) mod sim;
 pub(crate) mod text;
 pub(crate) mod tile;
 pub(crate) mod usage;

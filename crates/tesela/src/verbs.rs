@@ -9,6 +9,7 @@ mod pack;
 mod plan;
 pub(crate) mod reconfigure;
 mod render;
+pub(crate) mod sim;
 
 use crate::cli::{Cli, Verb};
 use crate::failure::{Failure, Outcome};
@@ -29,6 +30,7 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
         Verb::Lint(words) => lint::run(words, &table()?, printer),
         Verb::Render(words) => render::run(words, &table()?, printer),
         Verb::Mig(words) => mig::run(&words.verb, &table()?, printer),
+        Verb::Sim(words) => sim::run(words, printer),
         Verb::Completions(words) => completions::run(words, printer),
     }
 }

@@ -77,7 +77,7 @@ fn wait(set: Handle, data: Out<nvml::nvmlEventData_t>, timeout: c_uint) -> Reply
     let deadline = live::deadline(Duration::from_millis(u64::from(timeout)));
     let mut seen = None;
     loop {
-        let reply = live::call("nvmlEventSetWait_v2", |live| {
+        let reply = live::call(|live| {
             data.check()?;
             let Thing::EventSet(number) = live.thing(set)? else { return Err(Code::InvalidArgument) };
             seen = next(live, number)?;

@@ -100,6 +100,7 @@ functions! {
     fn nvmlDeviceGetGpuInstanceById(device: Handle, id: c_uint, instance: Out<Handle>) = |live| {
         let uuid = live.gpu(device)?.uuid;
         instance.check()?;
+        live.permit(Call::GpuInstances)?;
         with_mig(live, &uuid)?;
         found(live, &uuid, id)?;
         instance.put(live.handle(Thing::GpuInstance(uuid, id)))
@@ -140,6 +141,7 @@ functions! {
     /// Where compute instances of a profile may sit, taken or not.
     fn nvmlGpuInstanceGetComputeInstancePossiblePlacements(instance: Handle, profile: c_uint, places: Items<Place>, count: InOut<c_uint>) = |live| {
         let (gpu, id) = gpu_instance(live, instance)?;
+        live.permit(Call::ComputeInstances)?;
         let all = live.ask(Call::ComputeInstanceProfiles, |sim| sim.compute_placements(&gpu, id, profile))?;
         places.list_or_length(&count, &all.into_iter().map(Place::of).collect::<Vec<_>>())
     };
@@ -183,6 +185,7 @@ functions! {
     fn nvmlGpuInstanceGetComputeInstanceById(instance: Handle, id: c_uint, made: Out<Handle>) = |live| {
         let (gpu, on) = gpu_instance(live, instance)?;
         made.check()?;
+        live.permit(Call::ComputeInstances)?;
         found_compute(live, &gpu, on, id)?;
         made.put(live.handle(Thing::ComputeInstance(gpu, on, id)))
     };
@@ -392,8 +395,7 @@ fn compute_instance(live: &mut Live, handle: Handle) -> Result<(GpuUuid, u32, u3
     }
 }
 
-/// A GPU instance that is there. Programs without rights may look up the instances of their MIG device, so this is no
-/// list of instances.
+/// A GPU instance that is there.
 fn found(live: &mut Live, gpu: &GpuUuid, id: u32) -> Result<GpuInstance, Code> {
     let board = live.board_of(gpu)?;
     let state = live.gpu_of(gpu)?;

@@ -163,7 +163,7 @@ fn clock(live: &mut Live, device: Handle, which: nvml::nvmlClockType_t) -> Resul
 }
 
 fn most(live: &mut Live, device: Handle, which: nvml::nvmlClockType_t) -> Result<u32, Code> {
-    of(live.readings(device)?.clocks.ok_or(Code::NotSupported)?, which)
+    of(facts::most_clocks(live.board(device)?), which)
 }
 
 fn reasons(live: &mut Live, device: Handle) -> Result<c_ulonglong, Code> {

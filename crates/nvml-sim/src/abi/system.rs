@@ -51,7 +51,7 @@ functions! {
 
     /// Version of the library.
     fn nvmlSystemGetNVMLVersion(version: Chars, length: c_uint) = |live| {
-        version.put(length, &live.versions()?.nvml)
+        version.put(length, &live.versions().nvml)
     };
 
     /// Newest CUDA version the driver can run.
@@ -97,6 +97,6 @@ functions! {
 }
 
 fn cuda(live: &mut live::Live, version: Out<c_int>) -> super::pointer::Done {
-    let cuda = live.versions()?.cuda.ok_or(Code::NotSupported)?;
+    let cuda = live.versions().cuda.ok_or(Code::NotSupported)?;
     version.put(c_int::try_from(cuda).map_err(|_| Code::Unknown)?)
 }

@@ -6,6 +6,7 @@ use tesela_model::driver::ProcessKind;
 use tesela_model::layout::{Layout, LayoutError};
 use tesela_model::machine::{
     CONTEXT_MIB, DRIVER_VERSION, MOST_GPUS, Machine, MachineGpu, MachineInstance, MachineProcess, Manner,
+    gpu_memory, instance_memory, reserved_memory,
 };
 use tesela_model::product::{Product, ProductTable, Profile, ProfileName};
 use tesela_model::quantity::Mib;
@@ -357,7 +358,7 @@ impl<'a> Reader<'a> {
         mig: Option<&[MachineInstance]>,
         processes: &[MachineProcess],
     ) {
-        if processes.len() != spec.processes.len() {
+        if processes.len() != spec.processes.len() || (mig.is_none() && spec.mig.is_some()) {
             return;
         }
         let mut held: BTreeMap<Option<usize>, u64> = BTreeMap::new();
@@ -365,15 +366,16 @@ impl<'a> Reader<'a> {
             let on = process.instance.and_then(|i| mig?.get(i));
             let profile = on.and_then(|i| product.profile(i.profile.as_str()).ok());
             let room = match profile {
-                Some(profile) => profile.memory,
-                None if process.instance.is_none() => product.memory,
-                None => None,
+                Some(profile) => instance_memory(product, profile).0,
+                None => gpu_memory(product).0 - reserved_memory(product).0,
             };
             let held = held.entry(process.instance).or_default();
             *held = held.saturating_add(process.memory.0);
-            let Some(room) = room.filter(|room| *held > room.0) else { continue };
+            if *held <= room {
+                continue;
+            }
             let what = profile.map_or_else(|| product.id.to_string(), |p| p.name.to_string());
-            let message = format!("the processes hold {held} MiB, {what} has {} MiB", room.0);
+            let message = format!("the processes hold {held} MiB, {what} has {room} MiB for them");
             let place = entry.value.memory_mib.as_ref().map_or(entry.value.pid.at, |m| m.at);
             let value = process.memory.0.to_string();
             self.check.error(place, "number-range", &value, message, "write less `memory_mib`");

@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use tesela_model::driver::{Code, Device, GpuDriver, GpuInstanceProfile, GpuUuid};
 use tesela_model::product::Placement;
 
-/// Checks every law on one GPU. The text says which does not hold.
-pub(super) fn check(driver: &dyn GpuDriver, gpu: &GpuUuid) -> Result<(), String> {
+/// Checks every law on one GPU, for the profiles that its driver tells. The text says which does not hold.
+pub(super) fn check(
+    driver: &dyn GpuDriver,
+    gpu: &GpuUuid,
+    profiles: &[GpuInstanceProfile],
+) -> Result<(), String> {
     let said = |error: tesela_model::driver::DriverError| error.to_string();
-    let profiles = driver.gpu_instance_profiles(gpu).map_err(said)?;
     let mode = driver.mig_mode(gpu).map_err(said)?;
     let on = mode.is_some_and(|mode| mode.current);
-    let placements = placements(driver, gpu, &profiles)?;
+    let placements = placements(driver, gpu, profiles)?;
     let instances = driver.gpu_instances(gpu).map_err(said)?;
     let ids = instances.iter().map(|i| i.id).collect::<BTreeSet<_>>();
     must(ids.len() == instances.len(), "two GPU instances have one id")?;
@@ -26,7 +29,7 @@ pub(super) fn check(driver: &dyn GpuDriver, gpu: &GpuUuid) -> Result<(), String>
     }
     let whole = profiles.iter().map(|p| p.compute_slices).max().unwrap_or(0);
     must(slices <= whole, "the instances have more compute slices than the GPU")?;
-    for profile in &profiles {
+    for profile in profiles {
         let capacity = driver.remaining_capacity(gpu, profile.id);
         if on {
             let there = instances.iter().filter(|i| i.profile == profile.id).count();

@@ -16,4 +16,5 @@ mod pack;
 mod plan;
 mod reconfigure;
 mod render;
+mod sim;
 mod usage;
