@@ -19,8 +19,7 @@ use crate::source::{Located, Span};
 
 /// Largest process id of Linux (`PID_MAX_LIMIT`).
 const MOST_PID: i128 = 1 << 22;
-/// Processes of one GPU. The driver's own limit of MPS clients is 48 (performance of MPS), contexts are bounded by
-/// memory.
+/// Processes of one GPU. Its memory bounds them far earlier: a context takes hundreds of MiB.
 const MOST_PROCESSES: usize = 1024;
 
 pub(super) fn machine(file: &str, spec: &MachineSpec, table: &ProductTable) -> Result<Machine, Diagnostics> {
