@@ -39,10 +39,21 @@ fn reference() -> String {
     section(&mut text, "tesela", &mut root);
     for name in names {
         if let Some(verb) = root.find_subcommand_mut(&name) {
-            section(&mut text, &format!("tesela {name}"), verb);
+            verb_section(&mut text, &format!("tesela {name}"), verb);
         }
     }
     text
+}
+
+/// A verb, then the verbs in it.
+fn verb_section(text: &mut String, title: &str, verb: &mut Command) {
+    section(text, title, verb);
+    let names = verb.get_subcommands().map(|c| c.get_name().to_owned()).filter(|name| name != "help");
+    for name in names.collect::<Vec<_>>() {
+        if let Some(inner) = verb.find_subcommand_mut(&name) {
+            verb_section(text, &format!("{title} {name}"), inner);
+        }
+    }
 }
 
 fn section(text: &mut String, title: &str, command: &mut Command) {

@@ -1,4 +1,4 @@
-//! The field tables of `docs/documents.md`, from the schemas, so that the reference cannot drift from the reader.
+//! The field tables of `docs/documents.md` and `docs/machine.md`, from the schemas, so that the reference cannot drift from the reader.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,36 +6,48 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tesela_formats::documents::DocumentKind;
-use tesela_formats::schema::schema;
+use tesela_formats::schema::{machine_schema, schema};
 
 const FILE: &str = "docs/documents.md";
+const MACHINES: &str = "docs/machine.md";
+const TOP: &str = "the top";
 const END: &str = "<!-- end -->";
 
 /// Writes the tables between their marks, or with `check` says that they are stale.
-#[expect(clippy::disallowed_methods, reason = "xtask reads and writes what is generated")]
 pub(crate) fn generate(root: &Path, check: bool) -> Result<()> {
-    let path = root.join(FILE);
-    let found = std::fs::read_to_string(&path).with_context(|| format!("cannot read {FILE}"))?;
+    let documents = DocumentKind::ALL.map(|kind| {
+        let schema = schema(kind);
+        (kind.as_str(), tables(&schema, "spec", &schema["properties"]["spec"]))
+    });
+    write(root, FILE, &documents, check)?;
+    let schema = machine_schema();
+    write(root, MACHINES, &[("machine", tables(&schema, TOP, &schema))], check)
+}
+
+#[expect(clippy::disallowed_methods, reason = "xtask reads and writes what is generated")]
+fn write(root: &Path, file: &str, parts: &[(&str, String)], check: bool) -> Result<()> {
+    let path = root.join(file);
+    let found = std::fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
     let mut wanted = found.clone();
-    for kind in DocumentKind::ALL {
-        let mark = format!("<!-- generated: {} -->", kind.as_str());
+    for (name, tables) in parts {
+        let mark = format!("<!-- generated: {name} -->");
         let Some((before, rest)) = wanted.split_once(&mark) else { continue };
-        let (_, after) = rest.split_once(END).with_context(|| format!("{FILE}: `{mark}` without `{END}`"))?;
-        wanted = format!("{before}{mark}\n{}{END}{after}", tables(&schema(kind)));
+        let (_, after) = rest.split_once(END).with_context(|| format!("{file}: `{mark}` without `{END}`"))?;
+        wanted = format!("{before}{mark}\n{tables}{END}{after}");
     }
     if wanted == found {
         return Ok(());
     }
     if check {
-        bail!("{FILE} is stale: run `cargo xtask generate` and commit the result");
+        bail!("{file} is stale: run `cargo xtask generate` and commit the result");
     }
-    std::fs::write(&path, wanted).with_context(|| format!("cannot write {FILE}"))
+    std::fs::write(&path, wanted).with_context(|| format!("cannot write {file}"))
 }
 
 /// One table for each mapping, the outer ones first.
-fn tables(root: &Value) -> String {
+fn tables(root: &Value, begin: &str, node: &Value) -> String {
     let mut out = String::new();
-    let mut waiting = vec![("spec".to_owned(), root["properties"]["spec"].clone())];
+    let mut waiting = vec![(begin.to_owned(), node.clone())];
     while !waiting.is_empty() {
         let (path, node) = waiting.remove(0);
         let node = resolve(root, &node);
@@ -53,7 +65,9 @@ fn tables(root: &Value) -> String {
             let (form, inner) = form(root, property);
             let _ = writeln!(out, "| `{name}`{mark} | {form} | {told} |");
             if let Some((suffix, node)) = inner {
-                waiting.push((format!("{path}.{name}{suffix}"), node));
+                // What stands at the top has no name before it.
+                let path = if path == TOP { String::new() } else { format!("{path}.") };
+                waiting.push((format!("{path}{name}{suffix}"), node));
             }
         }
     }

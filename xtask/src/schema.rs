@@ -1,10 +1,10 @@
-//! JSON Schemas of our documents, one file per kind in `schemas/`, for editors.
+//! JSON Schemas of our documents and of machine files, one file per kind in `schemas/`, for editors.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use tesela_formats::documents::DocumentKind;
-use tesela_formats::schema::{file_name, schema};
+use tesela_formats::schema::{MACHINE_FILE, file_name, machine_schema, schema};
 
 const FOLDER: &str = "schemas";
 
@@ -13,10 +13,11 @@ const FOLDER: &str = "schemas";
 pub(crate) fn generate(root: &Path, check: bool) -> Result<()> {
     let folder = root.join(FOLDER);
     let mut stale = Vec::new();
-    for kind in DocumentKind::ALL {
-        let name = file_name(kind);
+    let mut all = DocumentKind::ALL.map(|kind| (file_name(kind), schema(kind))).to_vec();
+    all.push((MACHINE_FILE.to_owned(), machine_schema()));
+    for (name, schema) in all {
         let path = folder.join(&name);
-        let wanted = serde_json::to_string_pretty(&schema(kind))? + "\n";
+        let wanted = serde_json::to_string_pretty(&schema)? + "\n";
         if std::fs::read_to_string(&path).unwrap_or_default() == wanted {
             continue;
         }

@@ -103,12 +103,18 @@ fn all(root: &Path) -> Result<Vec<Step>> {
                 Call::cargo("doc --quiet --workspace --no-deps --locked").with("RUSTDOCFLAGS", "-D warnings"),
             ],
         ),
+        Step::own("NVML's clients on an emulated node", "cargo xtask nvml-clients", crate::nvml_clients::run),
         Step::own("report in a browser", "cargo xtask report", crate::report::step),
         cargo("the README's main job", &main_job(root)?),
         cargo("benchmark of packing, quick", "test --quiet --locked -p tesela-plan --bench pack -- --quick"),
         cargo(
             "benchmark of reconfiguring, quick",
             "test --quiet --locked -p tesela-plan --bench reconfigure -- --quick",
+        ),
+        cargo("benchmark of MIG changes", "test --quiet --locked -p tesela-executor --bench apply"),
+        cargo(
+            "soak of MIG changes, quick",
+            "test --quiet --locked -p tesela-executor --bench soak -- --quick",
         ),
         Step::own(
             "benchmark of observing, quick",

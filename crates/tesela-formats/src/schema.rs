@@ -11,6 +11,7 @@ use crate::documents::envelope::Envelope;
 use crate::documents::fleet::wire::FleetSpec;
 use crate::documents::price_book::PriceBookSpec;
 use crate::documents::product_table::ProductTableSpec;
+use crate::machine::wire::MachineSpec;
 
 /// The schema of a kind of document (draft 2020-12).
 #[must_use]
@@ -23,6 +24,19 @@ pub fn schema(kind: DocumentKind) -> Value {
         DocumentKind::Plan => finish(kind, plan()),
     }
 }
+
+/// The schema of a machine file, which is no document of ours: it has no envelope.
+#[must_use]
+pub fn machine_schema() -> Value {
+    let mut schema = Value::from(schema_for!(MachineSpec));
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("title".to_owned(), json!("machine file"));
+    }
+    schema
+}
+
+/// The name of the file that holds the schema of machine files.
+pub const MACHINE_FILE: &str = "machine.schema.json";
 
 /// The name of the file that holds the schema of a kind, in the folder `schemas`.
 #[must_use]
@@ -122,10 +136,12 @@ mod tests {
                 _ => {}
             }
         }
-        for kind in DocumentKind::ALL {
+        let mut all = DocumentKind::ALL.map(|kind| (kind.as_str(), schema(kind))).to_vec();
+        all.push(("machine file", machine_schema()));
+        for (name, schema) in all {
             let mut found = Vec::new();
-            undescribed(&schema(kind), "", &mut found);
-            assert!(found.is_empty(), "{}: {found:?}", kind.as_str());
+            undescribed(&schema, "", &mut found);
+            assert!(found.is_empty(), "{name}: {found:?}");
         }
     }
 }

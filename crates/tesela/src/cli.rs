@@ -2,10 +2,18 @@
 //!
 //! `xtask` includes this file to write `docs/cli.md`, so it uses no other module and none of our crates.
 
+#[path = "cli/mig.rs"]
+pub(crate) mod mig;
+#[path = "cli/sim.rs"]
+pub(crate) mod sim;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tesela_model::cloud::CloudList;
+
+use self::mig::Mig;
+use self::sim::Sim;
 
 /// Decides how every NVIDIA GPU of a Kubernetes fleet is shared.
 #[derive(Debug, Parser)]
@@ -73,6 +81,8 @@ pub(crate) enum Verb {
     Estimate(Estimate),
     Lint(Lint),
     Render(Render),
+    Mig(Mig),
+    Sim(Sim),
     Completions(Completions),
 }
 

@@ -68,6 +68,22 @@ pub(crate) fn files_in(path: &Path) -> Result<Option<Vec<PathBuf>>, Failure> {
     Ok(Some(files))
 }
 
+/// The names in a folder of the node, in bytewise order; none where it is not there or may not be read.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>();
+    names.sort();
+    names
+}
+
+/// The beginning of a small file of the node, such as one under /proc; `None` where it cannot be read.
+#[expect(clippy::disallowed_methods, reason = "this is the module that opens files")]
+pub(crate) fn beginning(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(4096).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 /// What is wrong when a file cannot be opened or read.
 pub(crate) fn unreadable(name: &str, error: &io::Error) -> Failure {
     match error.kind() {
@@ -201,6 +217,57 @@ fn make_executable(file: &fs::File) -> io::Result<()> {
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     Failure::program(format!("{}: cannot be written: {error}", path.display()))
+}
+
+/// A path that does not depend on the folder this program runs in.
+///
+/// # Errors
+/// When there is nothing at it.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    fs::canonicalize(path).map_err(|error| unreadable(&path.display().to_string(), &error))
+}
+
+/// This program's own file, links followed.
+///
+/// # Errors
+/// When the system does not tell.
+pub(crate) fn program() -> Result<PathBuf, Failure> {
+    let told = std::env::current_exe().and_then(fs::canonicalize);
+    told.map_err(|error| Failure::program(format!("this program's own file cannot be found: {error}")))
+}
+
+/// Makes a symbolic link, and its folder; another link of that name is replaced, another file is not.
+///
+/// # Errors
+/// When a file is in the way, or it cannot be made.
+#[expect(clippy::disallowed_methods, reason = "this is the module that writes files")]
+pub(crate) fn link(path: &Path, target: &Path) -> Result<(), Failure> {
+    let refuse = |error: io::Error| unwritable(path, &error);
+    if fs::read_link(path).is_ok_and(|found| found == target) {
+        return Ok(());
+    }
+    if path.is_symlink() {
+        fs::remove_file(path).map_err(refuse)?;
+    } else if path.exists() {
+        return Err(Failure::input(format!("{}: is in the way and no link of ours", path.display()))
+            .hint("move it away"));
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(refuse)?;
+    }
+    std::os::unix::fs::symlink(target, path).map_err(refuse)
+}
+
+/// Whether this program runs as root.
+pub(crate) fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Where the loader looks for libraries first, if anywhere.
+#[expect(clippy::disallowed_methods, reason = "a convention of the loader, not a setting of ours")]
+pub(crate) fn library_path() -> Option<std::ffi::OsString> {
+    std::env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty())
 }
 
 /// What the environment says about colour and width, and nothing else of it.

@@ -4,10 +4,12 @@ mod completions;
 mod estimate;
 mod layouts;
 pub(crate) mod lint;
+pub(crate) mod mig;
 mod pack;
 mod plan;
 pub(crate) mod reconfigure;
 mod render;
+pub(crate) mod sim;
 
 use crate::cli::{Cli, Verb};
 use crate::failure::{Failure, Outcome};
@@ -27,6 +29,8 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
         Verb::Estimate(words) => estimate::run(words, &table()?, printer),
         Verb::Lint(words) => lint::run(words, &table()?, printer),
         Verb::Render(words) => render::run(words, &table()?, printer),
+        Verb::Mig(words) => mig::run(&words.verb, &table()?, printer),
+        Verb::Sim(words) => sim::run(words, printer),
         Verb::Completions(words) => completions::run(words, printer),
     }
 }

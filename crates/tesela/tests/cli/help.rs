@@ -1,10 +1,10 @@
 //! What the program says about itself.
 
-use crate::harness::{command, feed, folder, run, run_in, told};
+use crate::harness::{command, feed, folder, run, told};
 
 #[test]
 fn help_of_every_verb() {
-    for verb in ["", "plan", "pack", "layouts", "estimate", "lint", "render", "completions"] {
+    for verb in ["", "plan", "pack", "layouts", "estimate", "lint", "render", "mig", "sim", "completions"] {
         for flag in ["-h", "--help"] {
             let words = [verb, flag].into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>();
             let help = run(&words);
@@ -16,10 +16,20 @@ fn help_of_every_verb() {
 }
 
 #[test]
+fn help_of_every_verb_of_sim() {
+    for verb in ["env", "load", "fault", "reset", "show", "run"] {
+        let help = run(&["sim", verb, "--help"]);
+        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{help}");
+        assert!(help.stdout.contains("Examples:"), "{help}");
+        insta::assert_snapshot!(format!("help sim {verb}--help"), help);
+    }
+}
+
+#[test]
 fn the_examples_in_the_help_are_understood() {
     // Each line that calls the program is parsed: a word that clap does not know would exit with 2 and say "Usage".
     let folder = folder("help_examples");
-    for verb in ["plan", "pack", "layouts", "estimate", "lint", "render", "completions"] {
+    for verb in ["plan", "pack", "layouts", "estimate", "lint", "render", "mig", "sim", "completions"] {
         let help = run(&[verb, "--help"]).stdout;
         let examples = help.split("Examples:").nth(1).unwrap();
         let calls = examples.lines().filter_map(|line| line.split("tesela ").nth(1));
@@ -28,7 +38,11 @@ fn the_examples_in_the_help_are_understood() {
         for call in calls {
             let call = call.split(['|', '>']).next().unwrap();
             let words = words(call);
-            let answer = run_in(&folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
+            let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+            let mut command = command(&words);
+            // As in a shell that was set up for an emulated node.
+            command.current_dir(&folder).env("TESELA_SIM", "node.yaml");
+            let answer = told(&words, feed(command, b""));
             assert!(!answer.stderr.contains("Usage:"), "{answer}");
         }
     }
