@@ -15,18 +15,18 @@
 //! Nothing is ignored in silence: an unknown field, a value out of its range, without its unit or in contradiction
 //! to another is an error that names the value, the rule, and what to write.
 
-mod check;
+pub(crate) mod check;
 mod decimal;
 pub(crate) mod demand;
 pub(crate) mod envelope;
 pub(crate) mod fleet;
-mod hardware;
+pub(crate) mod hardware;
 mod name;
 mod owned;
 mod places;
 pub(crate) mod price_book;
 pub(crate) mod product_table;
-mod scalar;
+pub(crate) mod scalar;
 
 use serde::de::DeserializeOwned;
 use tesela_model::plan::Plan;

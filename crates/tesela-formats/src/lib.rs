@@ -6,6 +6,7 @@ pub mod diagnostic;
 pub mod documents;
 pub mod emit;
 pub mod lint;
+pub mod machine;
 pub mod mig_parted;
 pub mod model_files;
 pub mod prometheus;

@@ -16,6 +16,7 @@
 //! | [`cloud`] | cloud instances with GPUs and their list prices |
 //! | [`finding`] | something true about today that costs money or breaks work |
 //! | [`driver`] | the port to a node's GPU driver: what it can be asked, what it answers |
+//! | [`machine`] | a node with emulated GPUs, as a person describes it |
 //! | [`plan`] | the decision |
 //! | [`server`] | programs that reserve GPU memory up front |
 //! | [`usage`] | evidence of use: series of memory and activity |
@@ -30,6 +31,7 @@ pub mod finding;
 pub mod fleet;
 pub mod label;
 pub mod layout;
+pub mod machine;
 pub mod network;
 pub mod origin;
 pub mod plan;

@@ -141,6 +141,11 @@ impl Profile {
         self.placements.iter().copied().find(|p| p.start == start)
     }
 
+    /// The compute instance that takes all slices of an instance, where the table has it.
+    pub fn whole_compute_instance(&self) -> Option<&ComputeInstance> {
+        self.compute_instances.iter().find(|c| c.slices == self.compute_slices)
+    }
+
     /// Whether it belongs to the set used when nobody names profiles: no `+` or `-` suffix.
     pub fn is_plain(&self) -> bool {
         self.name.attribute().is_none()

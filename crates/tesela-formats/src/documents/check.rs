@@ -10,31 +10,31 @@ use crate::diagnostic::{Diagnostic, Diagnostics, nearest, shown};
 use crate::source::{Located, Span};
 
 /// Main memory of one node or pod: at most 1 Pi.
-pub(super) const MOST_MEMORY: u64 = 1 << 50;
+pub(crate) const MOST_MEMORY: u64 = 1 << 50;
 /// Memory of one GPU: at most 16 Ti.
-pub(super) const MOST_GPU_MEMORY: u64 = 1 << 44;
+pub(crate) const MOST_GPU_MEMORY: u64 = 1 << 44;
 /// CPU of one node or pod: at most a million cores, in thousandths.
 const MOST_CPU: u64 = 1_000_000_000;
 /// GPUs of one node, and of one pod, which never crosses a node.
-pub(super) const MOST_GPUS: u64 = 1024;
+pub(crate) const MOST_GPUS: u64 = 1024;
 
 /// Collects what is wrong with one document.
-pub(super) struct Check<'a> {
+pub(crate) struct Check<'a> {
     file: &'a str,
     found: Vec<Diagnostic>,
 }
 
 impl<'a> Check<'a> {
-    pub(super) fn new(file: &'a str) -> Self {
+    pub(crate) fn new(file: &'a str) -> Self {
         Self { file, found: Vec::new() }
     }
 
     /// The value when nothing was wrong.
-    pub(super) fn finish<T>(self, value: T) -> Result<T, Diagnostics> {
+    pub(crate) fn finish<T>(self, value: T) -> Result<T, Diagnostics> {
         Diagnostics::new(self.found).into_result(value)
     }
 
-    pub(super) fn error(
+    pub(crate) fn error(
         &mut self,
         at: Span,
         rule: &'static str,
@@ -47,7 +47,7 @@ impl<'a> Check<'a> {
     }
 
     /// Two values that exclude each other; the message names both places, the first is the place of the error.
-    pub(super) fn contradiction(
+    pub(crate) fn contradiction(
         &mut self,
         this: (Span, impl Into<String>),
         other: (Span, impl Into<String>),
@@ -60,13 +60,13 @@ impl<'a> Check<'a> {
     }
 
     /// Something that stands twice where once is allowed.
-    pub(super) fn duplicate(&mut self, what: &str, name: &str, first: Span, again: Span) {
+    pub(crate) fn duplicate(&mut self, what: &str, name: &str, first: Span, again: Span) {
         let message = format!("{what} `{}` stands twice: first at line {first}, again here", shown(name));
         self.error(again, "duplicate-name", name, message, "keep one of the two, or rename one");
     }
 
     /// A whole number in a range.
-    pub(super) fn whole<T: AsRef<Raw>>(
+    pub(crate) fn whole<T: AsRef<Raw>>(
         &mut self,
         field: &str,
         written: &Located<T>,
@@ -89,7 +89,7 @@ impl<'a> Check<'a> {
     }
 
     /// The same as a type that holds the range; `most` is given by the rule, not by the type.
-    pub(super) fn count<T: AsRef<Raw>, N: TryFrom<i128>>(
+    pub(crate) fn count<T: AsRef<Raw>, N: TryFrom<i128>>(
         &mut self,
         field: &str,
         written: Option<&Located<T>>,
@@ -101,7 +101,7 @@ impl<'a> Check<'a> {
     }
 
     /// Bytes, rounded up.
-    pub(super) fn memory(&mut self, field: &str, written: &Located<Memory>, most: u64) -> Option<u64> {
+    pub(crate) fn memory(&mut self, field: &str, written: &Located<Memory>, most: u64) -> Option<u64> {
         let raw = &written.value.0;
         let text = raw.text();
         match memory_of(raw, text.trim(), most) {
@@ -114,7 +114,7 @@ impl<'a> Check<'a> {
     }
 
     /// GPU memory in MiB, rounded up, at least 1.
-    pub(super) fn gpu_memory(&mut self, written: &Located<Memory>) -> Option<u64> {
+    pub(crate) fn gpu_memory(&mut self, written: &Located<Memory>) -> Option<u64> {
         let bytes = self.memory("gpuMemory", written, MOST_GPU_MEMORY)?;
         if bytes == 0 {
             let text = written.value.0.text();
@@ -132,7 +132,7 @@ impl<'a> Check<'a> {
     }
 
     /// Thousandths of a core, rounded up.
-    pub(super) fn cpu(&mut self, written: &Located<Cpu>) -> Option<u64> {
+    pub(crate) fn cpu(&mut self, written: &Located<Cpu>) -> Option<u64> {
         let text = written.value.0.text();
         let (rule, message, fix) = match (split_unit(text.trim()).1, parse_quantity_milli(&text)) {
             ("" | "m", Ok(milli)) if milli <= MOST_CPU => return Some(milli),
@@ -157,7 +157,7 @@ impl<'a> Check<'a> {
     }
 
     /// Thousandths of the time, 0 to 1000.
-    pub(super) fn duty(&mut self, written: &Located<DutyText>) -> Option<u16> {
+    pub(crate) fn duty(&mut self, written: &Located<DutyText>) -> Option<u16> {
         let text = written.value.0.text();
         let trimmed = text.trim();
         let value = match trimmed.strip_suffix('%') {
@@ -193,7 +193,7 @@ impl<'a> Check<'a> {
     }
 
     /// Thousandths: `p99` → 990.
-    pub(super) fn percentile(&mut self, written: &Located<Percentile>) -> Option<u16> {
+    pub(crate) fn percentile(&mut self, written: &Located<Percentile>) -> Option<u16> {
         let text = written.value.0.text();
         let value = text.strip_prefix('p').and_then(|rest| decimal(rest, 1).ok());
         if let Some(value @ 1..=999) = value {
@@ -210,7 +210,7 @@ impl<'a> Check<'a> {
     }
 
     /// Milliseconds, at least 1.
-    pub(super) fn milliseconds(&mut self, field: &str, written: &Located<Duration>) -> Option<u64> {
+    pub(crate) fn milliseconds(&mut self, field: &str, written: &Located<Duration>) -> Option<u64> {
         let text = written.value.0.text();
         let (number, unit) = split_unit(text.trim());
         let places = match unit {
@@ -251,7 +251,12 @@ impl<'a> Check<'a> {
     }
 
     /// A name by its rule.
-    pub(super) fn name(&mut self, what: &str, written: &Located<String>, rule: NameRule) -> bool {
+    pub(in crate::documents) fn name(
+        &mut self,
+        what: &str,
+        written: &Located<String>,
+        rule: NameRule,
+    ) -> bool {
         let text = &written.value;
         if rule.holds(text) {
             return true;

@@ -7,7 +7,7 @@ use crate::diagnostic::{nearest, shown};
 use crate::source::{Located, Span};
 
 /// What a product's name leads to.
-pub(super) enum Hardware<'t> {
+pub(crate) enum Hardware<'t> {
     /// The table has it.
     Known(&'t Product),
     /// An NVML name that the table lacks, blanks as `-`: a GPU without MIG.
@@ -16,7 +16,7 @@ pub(super) enum Hardware<'t> {
 
 impl Hardware<'_> {
     /// The name that plans use: table id, else the name as labels write it.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Known(product) => product.id.to_string(),
             Self::Foreign(name) => name.clone(),
@@ -29,7 +29,7 @@ const BRANDS: [&str; 6] = ["NVIDIA", "Tesla", "Quadro", "GRID", "GeForce", "Grap
 
 /// The product of a name, or `None` when it names none: a table id, an exact NVML name (with blanks, or with `-` as
 /// labels write it), or an NVML name that the table lacks.
-pub(super) fn lookup<'t>(table: &'t ProductTable, text: &str) -> Option<Hardware<'t>> {
+pub(crate) fn lookup<'t>(table: &'t ProductTable, text: &str) -> Option<Hardware<'t>> {
     let labelled = || {
         let suffixed = text.ends_with("-SHARED") || text.contains("-MIG-");
         if suffixed { None } else { table.by_label(text) }
@@ -44,7 +44,7 @@ pub(super) fn lookup<'t>(table: &'t ProductTable, text: &str) -> Option<Hardware
 }
 
 /// What to write instead of a wrong name.
-pub(super) fn candidates(table: &ProductTable, text: &str) -> String {
+pub(crate) fn candidates(table: &ProductTable, text: &str) -> String {
     let ids: Vec<&str> = table.products().iter().map(|p| p.id.as_str()).collect();
     let names = table.products().iter().flat_map(|p| p.nvml_names.iter().map(String::as_str));
     let near = nearest(text, ids.iter().copied().chain(names)).map_or_else(
@@ -65,7 +65,7 @@ pub(super) fn candidates(table: &ProductTable, text: &str) -> String {
 
 impl Check<'_> {
     /// The product of a written name.
-    pub(super) fn product<'t>(
+    pub(crate) fn product<'t>(
         &mut self,
         table: &'t ProductTable,
         written: &Located<String>,
@@ -85,7 +85,7 @@ impl Check<'_> {
     }
 
     /// A profile that a product does not have.
-    pub(super) fn unknown_profile(&mut self, written: &Located<String>, unknown: &UnknownProfile) {
+    pub(crate) fn unknown_profile(&mut self, written: &Located<String>, unknown: &UnknownProfile) {
         let near =
             unknown.nearest.first().map_or_else(String::new, |near| format!("did you mean `{near}`? "));
         let known: Vec<String> = unknown.known.iter().map(ToString::to_string).collect();
@@ -95,7 +95,7 @@ impl Check<'_> {
     }
 
     /// Products by name, each once.
-    pub(super) fn products(&mut self, table: &ProductTable, written: &[Located<String>]) -> Vec<String> {
+    pub(crate) fn products(&mut self, table: &ProductTable, written: &[Located<String>]) -> Vec<String> {
         let mut names: Vec<(String, Span)> = Vec::new();
         for one in written {
             let Some(found) = self.product(table, one) else { continue };

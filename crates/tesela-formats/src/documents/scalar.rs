@@ -14,7 +14,7 @@ use crate::source::Located;
 
 /// A scalar as written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Raw {
+pub(crate) enum Raw {
     Bool(bool),
     /// Saturates beyond 128 bits.
     Int(i128),
@@ -24,7 +24,7 @@ pub(super) enum Raw {
 
 impl Raw {
     /// The text of the value; numbers in plain decimals.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Bool(value) => value.to_string(),
             Self::Int(value) => value.to_string(),
@@ -34,7 +34,7 @@ impl Raw {
     }
 
     /// In the words of a message: `the number 5`, `the text "x"`.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Bool(value) => format!("the boolean {value}"),
             Self::Int(_) | Self::Float(_) => format!("the number {}", shown(&self.text())),
@@ -95,7 +95,7 @@ macro_rules! written {
     ($($(#[$doc:meta])* $name:ident, $what:literal, $schema:tt;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
-        pub(crate) struct $name(pub(super) Raw);
+        pub(crate) struct $name(pub(crate) Raw);
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
