@@ -24,7 +24,7 @@ struct Room {
     pure: bool,
 }
 
-const HOUSE: [Room; 7] = [
+const HOUSE: [Room; 9] = [
     Room { name: "tesela-model", may: &[], tests: &[], pure: true },
     Room { name: "tesela-formats", may: &["tesela-model"], tests: &[], pure: true },
     // Its experiments are made of traces and measurements, which formats reads.
@@ -42,9 +42,22 @@ const HOUSE: [Room; 7] = [
         tests: &[],
         pure: true,
     },
+    // Its tests record the simulated GPUs.
+    Room {
+        name: "tesela-nvml",
+        may: &["tesela-model"],
+        tests: &["tesela-sim", "tesela-formats"],
+        pure: false,
+    },
+    Room {
+        name: "nvml-sim",
+        may: &["tesela-model", "tesela-formats", "tesela-sim"],
+        tests: &["tesela-nvml"],
+        pure: false,
+    },
     Room {
         name: "tesela",
-        may: &["tesela-model", "tesela-formats", "tesela-plan", "tesela-objects"],
+        may: &["tesela-model", "tesela-formats", "tesela-plan", "tesela-objects", "tesela-sim", "nvml-sim"],
         tests: &[],
         pure: false,
     },
@@ -131,7 +144,7 @@ struct Kind {
 pub(crate) fn run(root: &Path) -> Result<()> {
     let metadata = read(root)?;
     let mut faults = faults(&metadata);
-    faults.extend(lints(&metadata)?);
+    faults.extend(lints(root, &metadata)?);
     faults.extend(names::faults(root)?);
     let file = root.join("ARCHITECTURE.md");
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -214,17 +227,41 @@ fn outside(metadata: &Metadata) -> BTreeSet<&str> {
     used.filter(|name| !names.contains(name)).collect()
 }
 
+/// Crates that may have `unsafe`: NVML is C. Each names the workspace's lints itself, all but the ban.
+const UNSAFE: [&str; 2] = ["tesela-nvml", "nvml-sim"];
+
+/// Lints that a crate with `unsafe` adds: each block says why it is sound, and holds one operation.
+const OF_UNSAFE: [&str; 3] = [
+    "unsafe_op_in_unsafe_fn = \"deny\"",
+    "undocumented_unsafe_blocks = \"deny\"",
+    "multiple_unsafe_ops_per_block = \"deny\"",
+];
+
 /// Crates that do not take the lints of the workspace, the ban on `unsafe` among them.
-fn lints(metadata: &Metadata) -> Result<Vec<String>> {
+fn lints(root: &Path, metadata: &Metadata) -> Result<Vec<String>> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let workspace = read(&root.join("Cargo.toml"))?;
     let mut faults = Vec::new();
     for package in metadata.packages.iter().filter(|p| metadata.workspace_members.contains(&p.id)) {
-        let text = std::fs::read_to_string(&package.manifest_path)
-            .with_context(|| format!("cannot read {}", package.manifest_path))?;
-        if !text.replace(' ', "").contains("[lints]\nworkspace=true") {
-            faults.push(format!("{} lacks `[lints] workspace = true`", package.name));
-        }
+        let text = read(Path::new(&package.manifest_path))?;
+        let lacking = lacking(&package.name, &text, &workspace);
+        faults.extend(lacking.into_iter().map(|line| format!("{} lacks `{line}`", package.name)));
     }
     Ok(faults)
+}
+
+/// What the manifest of a crate lacks of the lints it is to have.
+fn lacking(name: &str, manifest: &str, workspace: &str) -> Vec<String> {
+    if !UNSAFE.contains(&name) {
+        let inherits = manifest.replace(' ', "").contains("[lints]\nworkspace=true");
+        return if inherits { Vec::new() } else { vec!["[lints] workspace = true".to_owned()] };
+    }
+    let tables = workspace.split("\n[").filter(|table| table.starts_with("workspace.lints."));
+    let lines = tables.flat_map(|table| table.lines().skip(1)).filter(|line| line.contains(" = "));
+    let wanted = lines.filter(|line| !line.starts_with("unsafe_code")).chain(OF_UNSAFE);
+    wanted.filter(|line| !manifest.lines().any(|own| own == *line)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -298,6 +335,21 @@ mod tests {
             faults(&leaky),
             ["tesela-plan is pure but reaches an async runtime: tesela-plan → nice → tokio"]
         );
+    }
+
+    #[test]
+    fn a_crate_with_unsafe_names_every_other_lint_itself() {
+        let workspace = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n\n\
+                         [workspace.lints.clippy]\ntodo = \"warn\"\n\n[profile.dev]\ndebug = 1\n";
+        let own = ["missing_docs = \"warn\"", "todo = \"warn\""];
+        let whole = own.into_iter().chain(OF_UNSAFE).collect::<Vec<_>>();
+        assert_eq!(lacking("nvml-sim", &whole.join("\n"), workspace), Vec::<String>::new());
+        for missing in &whole {
+            let rest = whole.iter().filter(|line| *line != missing).copied().collect::<Vec<_>>();
+            assert_eq!(lacking("nvml-sim", &rest.join("\n"), workspace), [*missing]);
+        }
+        assert_eq!(lacking("tesela-plan", &whole.join("\n"), workspace), ["[lints] workspace = true"]);
+        assert_eq!(lacking("tesela-plan", "[lints]\nworkspace = true\n", workspace), Vec::<String>::new());
     }
 
     #[test]

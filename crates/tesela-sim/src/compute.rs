@@ -45,7 +45,7 @@ impl Simulator {
     /// How many more compute instances of a profile fit a GPU instance now.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidArgument` for a profile that the GPU instance lacks; as every call.
+    /// `NotFound`, `NotSupported` for a profile that the GPU instance lacks (nvml.h); as every call.
     pub fn compute_remaining_capacity(
         &mut self,
         gpu: &GpuUuid,
@@ -56,7 +56,7 @@ impl Simulator {
         let (there, on) = self.instance(&entry, gpu, gpu_instance)?;
         match on.compute_profile(profile) {
             Some(new) => entry.done(gpu, place::compute_remaining(on, &there.compute, new)),
-            None => entry.refuse(gpu, Code::InvalidArgument),
+            None => entry.refuse(gpu, Code::NotSupported),
         }
     }
 
@@ -82,8 +82,8 @@ impl Simulator {
     /// Makes a compute instance, at a placement or where the driver likes.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidArgument` for a profile or placement that the GPU instance lacks, `InsufficientResources`
-    /// where it does not fit; as every call.
+    /// `NotFound`, `NotSupported` for a profile that the GPU instance lacks (nvml.h), `InvalidArgument` for a placement
+    /// that it lacks, `InsufficientResources` where it does not fit; as every call.
     pub fn create_compute_instance(
         &mut self,
         gpu: &GpuUuid,
@@ -94,7 +94,7 @@ impl Simulator {
         let entry = self.enter(Call::CreateComputeInstance, gpu, Some(gpu_instance))?;
         let (there, on) = self.instance(&entry, gpu, gpu_instance)?;
         let Some(new) = on.compute_profile(profile) else {
-            return entry.refuse(gpu, Code::InvalidArgument);
+            return entry.refuse(gpu, Code::NotSupported);
         };
         let at = match placement {
             Some(at) if !new.placements.contains(&at) => return entry.refuse(gpu, Code::InvalidArgument),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tesela_model::driver::{Code, EventKind, GpuUuid};
 
 use crate::call::Call;
+use crate::contention::Demand;
 
 /// Calls that are answered otherwise than by rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +70,7 @@ pub enum Effect {
 }
 
 /// What happens to a GPU without anybody calling.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Happening {
     /// It falls off the bus.
@@ -88,6 +89,8 @@ pub enum Happening {
     PcieReplays(u32),
     /// A process ends.
     ProcessEnds(u32),
+    /// A process does more or less from now on.
+    Demand(u32, Demand),
 }
 
 /// A happening at a time.

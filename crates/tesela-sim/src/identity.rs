@@ -8,7 +8,6 @@ pub(crate) enum Use {
     Gpu = 1,
     Serial = 2,
     Mig = 3,
-    Noise = 4,
 }
 
 /// A number drawn from a seed and a path of further numbers: SplitMix64 (Steele, Lea, Flood, "Fast splittable

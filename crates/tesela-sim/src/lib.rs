@@ -14,17 +14,21 @@
 //! | [`call`] | the calls: names, rights, latency |
 //! | [`contention`] | what processes that share a device leave each other |
 //! | [`fault`] | faults on purpose |
+//! | [`figures`] | watts and megahertz of products |
 //! | [`state`] | everything that is not a rule |
 
 pub mod assumptions;
 pub mod board;
 pub mod call;
+mod clock;
 mod compute;
 pub mod contention;
 mod driver;
 mod events;
 pub mod fault;
+pub mod figures;
 mod identity;
+mod invariant;
 mod mig;
 mod mode;
 mod place;
@@ -35,5 +39,7 @@ mod simulator;
 pub mod state;
 
 pub use self::driver::SimDriver;
+pub use self::process::ProcessError;
+pub use self::readings::{Activity, ProcessActivity};
 pub use self::simulator::{MachineError, Simulator, StateError};
 pub use self::state::State;

@@ -16,19 +16,23 @@ impl Simulator {
     /// The GPU-instance profiles of a GPU, by id.
     ///
     /// # Errors
-    /// As every call.
+    /// `NotSupported` with MIG off under an old driver; as every call.
     pub fn gpu_instance_profiles(&mut self, gpu: &GpuUuid) -> Answer<Vec<GpuInstanceProfile>> {
         let entry = self.enter(Call::GpuInstanceProfiles, gpu, None)?;
+        if self.hides_profiles(entry.index) {
+            return entry.refuse(gpu, Code::NotSupported);
+        }
         entry.done(gpu, entry.board.profiles().iter().map(BoardProfile::answer).collect())
     }
 
     /// Where instances of a profile may sit, taken or not; with MIG off too.
     ///
     /// # Errors
-    /// `NotSupported` for a profile that the GPU lacks (nvml.h); as every call.
+    /// `NotSupported` for a profile that the GPU lacks (nvml.h), and with MIG off under an old driver; as every call.
     pub fn placements(&mut self, gpu: &GpuUuid, profile: u32) -> Answer<Vec<Placement>> {
         let entry = self.enter(Call::Placements, gpu, None)?;
-        match self.profile(&entry, profile) {
+        let hidden = self.hides_profiles(entry.index);
+        match self.profile(&entry, profile).filter(|_| !hidden) {
             Some(profile) => entry.done(gpu, profile.placements.clone()),
             None => entry.refuse(gpu, Code::NotSupported),
         }
@@ -37,11 +41,14 @@ impl Simulator {
     /// How many more of a profile fit now.
     ///
     /// # Errors
-    /// `NotSupported` with MIG off, `InvalidArgument` for a profile that the GPU lacks; as every call.
+    /// `NotSupported` with MIG off, and for a profile that the GPU lacks (nvml.h); as every call.
     pub fn remaining_capacity(&mut self, gpu: &GpuUuid, profile: u32) -> Answer<u32> {
         let entry = self.enter(Call::RemainingCapacity, gpu, None)?;
-        let profile = self.profile_with_mig(&entry, gpu, profile)?;
-        entry.done(gpu, self.space(&entry).remaining(profile))
+        let on = self.state.gpus[entry.index].mode.current;
+        match self.profile(&entry, profile).filter(|_| on) {
+            Some(profile) => entry.done(gpu, self.space(&entry).remaining(profile)),
+            None => entry.refuse(gpu, Code::NotSupported),
+        }
     }
 
     /// The GPU instances of a GPU, by id, half-made ones too. None with MIG off.
@@ -88,10 +95,13 @@ impl Simulator {
     /// Removes a GPU instance.
     ///
     /// # Errors
-    /// `NotFound`; `InUse` while a compute instance is in it, and for a moment after where the machine says so; as
+    /// `NotSupported` with MIG off; `NotFound`; `InUse` while a compute instance is in it, and for a moment after where the machine says so; as
     /// every call.
     pub fn destroy_gpu_instance(&mut self, gpu: &GpuUuid, gpu_instance: u32) -> Answer<()> {
         let entry = self.enter(Call::DestroyGpuInstance, gpu, Some(gpu_instance))?;
+        if !self.state.gpus[entry.index].mode.current {
+            return entry.refuse(gpu, Code::NotSupported);
+        }
         let now = self.state.now;
         let instances = &mut self.state.gpus[entry.index].instances;
         let Some(position) = instances.iter().position(|i| i.id == gpu_instance) else {
@@ -137,6 +147,12 @@ impl Simulator {
             });
         }
         entry.done(gpu, devices)
+    }
+
+    /// Drivers up to 535 tell of profiles only with MIG on (NVIDIA/mig-parted:cmd/nvidia-mig-manager/main.go).
+    fn hides_profiles(&self, index: usize) -> bool {
+        let major = self.state.driver.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        !self.state.gpus[index].mode.current && major.is_some_and(|major| major <= 535)
     }
 
     pub(crate) fn space(&self, entry: &Entry) -> Space<'static> {

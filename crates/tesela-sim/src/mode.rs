@@ -16,37 +16,41 @@ impl Simulator {
         entry.done(gpu, self.state.gpus[entry.index].mode)
     }
 
-    /// Asks for MIG mode on or off.
+    /// Asks for MIG mode on or off. An idle GPU takes it at once, an Ampere by a reset inside the call.
     ///
-    /// An idle GPU takes it at once, an Ampere by a reset inside the call. Otherwise it waits, with what for: `InUse`
-    /// while something runs, holds the GPU open or is cut; `ResetRequired` where a reset is needed and cannot be done
-    /// from inside a virtual machine (nvml.h, nvmlDeviceSetMigMode).
+    /// An Ampere that is used, cut or held open lets the mode wait for a reset, with `InUse`; one inside a virtual machine,
+    /// which nobody there can reset, with `ResetRequired` (nvml.h, nvmlDeviceSetMigMode).
     ///
     /// # Errors
-    /// As every call.
+    /// `InUse` where a mode never waits, because its change takes no reset; as every call.
     pub fn set_mig_mode(&mut self, gpu: &GpuUuid, enabled: bool) -> Answer<Activation> {
         let entry = self.enter(Call::SetMigMode, gpu, None)?;
-        self.changed();
         let one = &mut self.state.gpus[entry.index];
-        one.mode.pending = enabled;
-        if one.mode.current == enabled {
-            return entry.done(gpu, Activation::Done);
-        }
         let reset = entry.board.mode_needs_reset();
         let held =
             !one.processes.is_empty() || !one.instances.is_empty() || (reset && !one.clients.is_empty());
-        if held && self.defect != Some(Defect::ModeIgnoresUse) {
-            return entry.done(gpu, Activation::Pending(Code::InUse));
+        let held = held && self.defect != Some(Defect::ModeIgnoresUse);
+        let same = one.mode.current == enabled;
+        if held && !reset && !same {
+            return entry.refuse(gpu, Code::InUse);
         }
-        if reset && one.passthrough {
-            return entry.done(gpu, Activation::Pending(Code::ResetRequired));
-        }
-        if reset {
+        one.mode.pending = enabled;
+        let passthrough = one.passthrough;
+        self.changed();
+        let activation = if same {
+            Activation::Done
+        } else if held {
+            Activation::Pending(Code::InUse)
+        } else if reset && passthrough {
+            Activation::Pending(Code::ResetRequired)
+        } else if reset {
             self.reload(entry.index);
+            Activation::Done
         } else {
             self.activate(entry.index);
-        }
-        entry.done(gpu, Activation::Done)
+            Activation::Done
+        };
+        entry.done(gpu, activation)
     }
 
     /// The waiting mode takes effect.

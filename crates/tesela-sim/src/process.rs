@@ -6,10 +6,6 @@ use crate::call::Call;
 use crate::simulator::Simulator;
 use crate::state::Process;
 
-/// How much of the GPU a process fills that nobody told more of: what the one workload measured under time-slicing, MPS
-/// and MIG alike fills, since a seventh of the GPU slows it down 3.9 times (`contention`).
-pub const FILL: u16 = 557;
-
 /// Why a process cannot be where it should.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProcessError {

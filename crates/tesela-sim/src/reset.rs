@@ -1,8 +1,9 @@
 //! Reset and reboot: what survives.
 
-use tesela_model::driver::{Answer, Code, EventKind, GpuUuid, MigMode};
+use tesela_model::driver::{Answer, Code, GpuUuid, MigMode};
 use tesela_model::machine::Health;
 
+use crate::board::Board;
 use crate::call::Call;
 use crate::simulator::Simulator;
 use crate::state::Counters;
@@ -32,7 +33,7 @@ impl Simulator {
         self.changed();
         self.state.loaded = self.state.now;
         for index in 0..self.state.gpus.len() {
-            let keeps = self.board(index).is_some_and(|board| board.mode_survives_reboot());
+            let keeps = self.board(index).is_some_and(Board::mode_survives_reboot);
             let one = &mut self.state.gpus[index];
             one.processes.clear();
             one.clients.clear();
@@ -57,21 +58,5 @@ impl Simulator {
             remap_failed: kept.remap_failed,
             ..Counters::default()
         };
-    }
-
-    /// Counts what an event reports.
-    pub(crate) fn count(&mut self, index: usize, kind: EventKind) {
-        let counters = &mut self.state.gpus[index].counters;
-        match kind {
-            EventKind::SingleBitEcc => {
-                counters.ecc.0 += 1;
-                counters.ecc_ever.0 += 1;
-            }
-            EventKind::DoubleBitEcc => {
-                counters.ecc.1 += 1;
-                counters.ecc_ever.1 += 1;
-            }
-            EventKind::Xid(_) | EventKind::MigConfigChange => {}
-        }
     }
 }

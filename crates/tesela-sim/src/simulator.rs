@@ -7,11 +7,11 @@ use tesela_model::product::ProductId;
 
 use crate::board::Board;
 use crate::call::{Call, Rights};
-use crate::contention::Demand;
+use crate::contention::{Demand, MEASURED_FILL};
 use crate::fault::{Defect, Effect, Fault};
+use crate::identity;
 use crate::place;
 use crate::state::{Counters, Gpu, Process, State, VERSION};
-use crate::{identity, process};
 
 /// Subsystem ids of every GPU: NVIDIA's vendor id, and no board of its own.
 const SUBSYSTEM: u32 = 0x0000_10de;
@@ -148,7 +148,7 @@ impl Simulator {
                 kind: one.kind,
                 memory: one.memory.0 << 20,
                 on,
-                demand: Demand { busy: one.busy, fill: process::FILL },
+                demand: Demand { busy: one.busy, fill: MEASURED_FILL },
                 since: 0,
             };
             self.start_at(index, process).map_err(|e| impossible(e.to_string()))?;
@@ -209,22 +209,9 @@ impl Simulator {
     /// # Errors
     /// When its parts contradict each other.
     pub fn restore(state: State) -> Result<Self, StateError> {
-        for gpu in &state.gpus {
-            let contradiction = |what: &str| StateError::Contradiction(format!("{}: {what}", gpu.uuid));
-            let board = Board::of(&gpu.product).ok_or_else(|| contradiction("unknown product"))?;
-            for instance in &gpu.instances {
-                let profile =
-                    board.profile(instance.profile).ok_or_else(|| contradiction("unknown profile"))?;
-                if !profile.placements.iter().any(|p| p.start == instance.start) {
-                    return Err(contradiction("an instance where none can be"));
-                }
-                let known = |c: &crate::state::ComputeInstance| profile.compute_profile(c.profile).is_some();
-                if !instance.compute.iter().all(known) {
-                    return Err(contradiction("unknown compute-instance profile"));
-                }
-            }
-        }
-        Ok(Self { state, defect: None })
+        let simulator = Self { state, defect: None };
+        simulator.check().map_err(StateError::Contradiction)?;
+        Ok(simulator)
     }
 
     /// All of it.
