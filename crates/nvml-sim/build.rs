@@ -13,7 +13,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut code = String::new();
     for line in table.lines().filter(|line| !line.starts_with('#')) {
         let columns = line.split('\t').collect::<Vec<_>>();
-        let [name, .., answer] = columns[..] else { return Err(format!("no row of the table: {line}").into()) };
+        let [name, .., answer] = columns[..] else {
+            return Err(format!("no row of the table: {line}").into());
+        };
         match answer {
             "full" => {}
             "-" => write!(

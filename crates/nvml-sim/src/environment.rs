@@ -20,7 +20,9 @@ pub(crate) fn machine_file() -> Result<PathBuf, Code> {
     match std::env::var_os(MACHINE).filter(|value| !value.is_empty()) {
         Some(file) => Ok(file.into()),
         None => {
-            tell_once(&format!("{MACHINE} is not set: run `eval \"$(tesela sim env FILE)\"` with a machine file"));
+            tell_once(&format!(
+                "{MACHINE} is not set: run `eval \"$(tesela sim env FILE)\"` with a machine file"
+            ));
             Err(Code::DriverNotLoaded)
         }
     }

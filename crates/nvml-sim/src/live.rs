@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use nvml_wrapper_sys::bindings as nvml;
 use tesela_model::driver::{
-    Answer, Code, Device, DeviceEvent, EventKind, GpuIdentity, GpuUuid, MigDevice, MigUuid, Readings, Versions,
+    Answer, Code, Device, DeviceEvent, EventKind, GpuIdentity, GpuUuid, MigDevice, MigUuid, Readings,
+    Versions,
 };
 use tesela_model::machine::Health;
+use tesela_sim::Simulator;
 use tesela_sim::board::Board;
 use tesela_sim::call::{Call, Rights};
 use tesela_sim::state::{Gpu, State};
-use tesela_sim::Simulator;
 
 use crate::abi::handle::{Handle, Handles, Thing};
 use crate::environment;
@@ -176,7 +177,11 @@ impl Live {
     }
 
     /// Asks the simulated driver something that changes nothing.
-    pub(crate) fn ask<T>(&mut self, call: Call, act: impl FnOnce(&mut Simulator) -> Answer<T>) -> Result<T, Code> {
+    pub(crate) fn ask<T>(
+        &mut self,
+        call: Call,
+        act: impl FnOnce(&mut Simulator) -> Answer<T>,
+    ) -> Result<T, Code> {
         if !self.state().faults.is_empty() {
             // A fault that is laid counts the calls it meets, so these change something after all.
             return self.change(call, act);
@@ -420,7 +425,8 @@ impl Live {
     /// Shuts what is told to a person once, whatever the call.
     fn busy_share(&mut self, gpu: &GpuUuid, gpu_instance: Option<u32>) -> Result<f64, Code> {
         let on = self.gpu_of(gpu)?;
-        let here = on.processes.iter().filter(|p| gpu_instance.is_none() || p.on.map(|(gi, _)| gi) == gpu_instance);
+        let here =
+            on.processes.iter().filter(|p| gpu_instance.is_none() || p.on.map(|(gi, _)| gi) == gpu_instance);
         let busy = here.map(|p| u32::from(p.demand.busy)).sum::<u32>().min(1000);
         Ok(f64::from(busy) / 1000.0)
     }

@@ -282,7 +282,12 @@ fn read(file: &Path) -> Result<Vec<u8>, StoreError> {
 
 fn stamp(file: &Path) -> Option<Stamp> {
     let data = fs::metadata(file).ok()?;
-    Some(Stamp { inode: data.ino(), seconds: data.mtime(), nanoseconds: data.mtime_nsec(), length: data.len() })
+    Some(Stamp {
+        inode: data.ino(),
+        seconds: data.mtime(),
+        nanoseconds: data.mtime_nsec(),
+        length: data.len(),
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock of the node goes on while no program runs")]

@@ -176,7 +176,9 @@ pub enum Stop {
     #[error("given up by an earlier run: {0}")]
     Earlier(String),
     /// The journal cannot be written; without it nothing is done.
-    #[error("the journal cannot be written ({0}); nothing more was done. Make room and run the same command again")]
+    #[error(
+        "the journal cannot be written ({0}); nothing more was done. Make room and run the same command again"
+    )]
     Journal(String),
 }
 
@@ -239,7 +241,11 @@ pub enum ApplyError {
 ///
 /// # Errors
 /// When nothing was begun: an earlier change has not ended, or the journal cannot be used.
-pub fn apply(plans: &[GpuPlan], ports: &mut Ports<'_>, options: &Options) -> Result<Vec<Outcome>, ApplyError> {
+pub fn apply(
+    plans: &[GpuPlan],
+    ports: &mut Ports<'_>,
+    options: &Options,
+) -> Result<Vec<Outcome>, ApplyError> {
     if let Some(bytes) = ports.disk.read()?
         && read(&bytes)?.is_open()
     {

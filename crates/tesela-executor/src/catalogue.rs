@@ -110,7 +110,8 @@ impl Catalogue {
 /// The table's entry of a GPU: by its exact name, else by its PCI ids where those name one product only.
 fn known<'a>(identity: &GpuIdentity, table: &'a ProductTable) -> Option<&'a Product> {
     let pci = format!("0x{:08X}", identity.pci_device_id);
-    let mut by_pci = table.products().iter().filter(|p| p.pci_ids.iter().any(|id| id.eq_ignore_ascii_case(&pci)));
+    let mut by_pci =
+        table.products().iter().filter(|p| p.pci_ids.iter().any(|id| id.eq_ignore_ascii_case(&pci)));
     let one = by_pci.next().filter(|_| by_pci.next().is_none());
     table.look_up(&identity.name).or(one)
 }
@@ -243,7 +244,8 @@ mod tests {
         for product in ProductTable::builtin().products() {
             let (Some(Mib(total)), Some(_)) = (product.memory, product.naming_total_gb) else { continue };
             for profile in &product.profiles {
-                let (Some(Mib(memory)), Some(profile_enum)) = (profile.memory, profile.gi_profile_enum) else {
+                let (Some(Mib(memory)), Some(profile_enum)) = (profile.memory, profile.gi_profile_enum)
+                else {
                     continue;
                 };
                 let told = GpuInstanceProfile {

@@ -150,10 +150,10 @@ impl Checkpoint {
 }
 
 fn saved(state: &GpuState, table: &ProductTable) -> Result<SavedGpu, CheckpointError> {
-    let live = state.live.as_ref().map_err(|error| CheckpointError::Unreadable {
-        index: state.identity.index,
-        error: error.clone(),
-    })?;
+    let live = state
+        .live
+        .as_ref()
+        .map_err(|error| CheckpointError::Unreadable { index: state.identity.index, error: error.clone() })?;
     let catalogue = Catalogue::of(state, table).ok();
     let names = catalogue.as_ref().map(Catalogue::names).unwrap_or_default();
     let instances = live.instances.iter().map(|i| SavedInstance {

@@ -197,12 +197,20 @@ pub fn read(bytes: &[u8]) -> Result<Journal, JournalError> {
     let Some(mut rest) = bytes.strip_prefix(MAGIC.as_slice()) else {
         // Cut while it was made: nothing had been done.
         let begun = MAGIC.starts_with(bytes);
-        return if begun { Ok(Journal { cut: !bytes.is_empty(), ..Journal::default() }) } else { Err(JournalError::Foreign) };
+        return if begun {
+            Ok(Journal { cut: !bytes.is_empty(), ..Journal::default() })
+        } else {
+            Err(JournalError::Foreign)
+        };
     };
     let mut journal = Journal { records: Vec::new(), length: MAGIC.len(), cut: false };
     while !rest.is_empty() {
         let number = journal.records.len();
-        let damaged = |what: &str| JournalError::Damaged { record: number, offset: journal.length, what: what.to_owned() };
+        let damaged = |what: &str| JournalError::Damaged {
+            record: number,
+            offset: journal.length,
+            what: what.to_owned(),
+        };
         match next(rest, number) {
             Next::Record(body, behind) => {
                 let record = parse(body, number, journal.length)?;
@@ -252,7 +260,11 @@ fn next(bytes: &[u8], number: usize) -> Next<'_> {
         return Next::Record(body, behind);
     }
     // Only the last one can be half written.
-    if behind.iter().all(|b| *b == 0) { Next::Cut } else { Next::Damaged("its body does not match its checksum") }
+    if behind.iter().all(|b| *b == 0) {
+        Next::Cut
+    } else {
+        Next::Damaged("its body does not match its checksum")
+    }
 }
 
 fn parse(body: &[u8], record: usize, offset: usize) -> Result<Record, JournalError> {
@@ -266,8 +278,11 @@ fn parse(body: &[u8], record: usize, offset: usize) -> Result<Record, JournalErr
     {
         return Err(JournalError::Version { found: version });
     }
-    serde_json::from_slice(body)
-        .map_err(|error| JournalError::Damaged { record, offset, what: error.to_string() })
+    serde_json::from_slice(body).map_err(|error| JournalError::Damaged {
+        record,
+        offset,
+        what: error.to_string(),
+    })
 }
 
 /// Whether a record may follow these.
@@ -388,7 +403,10 @@ impl Open<'_> {
         let stands = |goal: &Goal| goal.at(seat.profile, seat.placement).is_some();
         let noted = self.made.contains(&Made { id: live.id, seat });
         let open = matches!(self.intent, Some(Step::CreateInstance { seat: s }) if s.profile == seat.profile);
-        stands(&self.subject.original) || stands(&self.subject.target) || noted || (open && live.compute.is_empty())
+        stands(&self.subject.original)
+            || stands(&self.subject.target)
+            || noted
+            || (open && live.compute.is_empty())
     }
 }
 

@@ -144,7 +144,9 @@ fn listed(answer: Answer<Vec<GpuInstanceProfile>>) -> Answer<Vec<GpuInstanceProf
 /// # Errors
 /// What the driver answers.
 pub fn live(driver: &dyn GpuDriver, uuid: &GpuUuid) -> Answer<Live> {
-    let mode = driver.mig_mode(uuid)?.ok_or_else(|| DriverError::new("nvmlDeviceGetMigMode", Code::NotSupported).on(uuid))?;
+    let mode = driver
+        .mig_mode(uuid)?
+        .ok_or_else(|| DriverError::new("nvmlDeviceGetMigMode", Code::NotSupported).on(uuid))?;
     look(driver, uuid, mode)
 }
 
@@ -155,7 +157,12 @@ fn look(driver: &dyn GpuDriver, uuid: &GpuUuid, mode: MigMode) -> Answer<Live> {
     for instance in found {
         let mut compute = Vec::new();
         for one in driver.compute_instances(uuid, instance.id)? {
-            compute.push(LiveCompute { id: one.id, profile: one.profile, placement: one.placement, mig: None });
+            compute.push(LiveCompute {
+                id: one.id,
+                profile: one.profile,
+                placement: one.placement,
+                mig: None,
+            });
         }
         compute.sort_by_key(|c| (c.placement.start, c.id));
         let (id, profile, placement) = (instance.id, instance.profile, instance.placement);

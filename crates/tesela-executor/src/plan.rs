@@ -189,7 +189,8 @@ fn fill(
         sort_out(plan, catalogue, instance, kept);
     }
     for instance in &goal.instances {
-        let here = live.mode.current.then(|| live.instances.iter().find(|l| l.seat() == instance.seat())).flatten();
+        let here =
+            live.mode.current.then(|| live.instances.iter().find(|l| l.seat() == instance.seat())).flatten();
         come(plan, catalogue, instance, here);
     }
     let mode_changes = live.mode.current != goal.mig;

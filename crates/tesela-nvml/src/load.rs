@@ -83,7 +83,9 @@ pub fn advice(code: Code) -> &'static str {
             "run as root, or give access to the device files of the driver (for MIG: its capability file mig/config)"
         }
         Code::OperatingSystem => "the device cgroup or the container does not let the device files through",
-        Code::GpuIsLost => "the GPU fell off the bus: drain the node and reboot it; replace the GPU if it happens again",
+        Code::GpuIsLost => {
+            "the GPU fell off the bus: drain the node and reboot it; replace the GPU if it happens again"
+        }
         Code::ResetRequired => "drain the GPU and reset it (`nvidia-smi --gpu-reset`), or reboot",
         Code::InUse => "end the work on it, and programs that watch it, and try again",
         Code::InsufficientResources => "list the instances that are there: the place or an engine is taken",

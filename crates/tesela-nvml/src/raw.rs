@@ -191,7 +191,10 @@ fn text(buffer: &[c_char]) -> String {
 }
 
 /// The version field of a versioned struct: its size, and its number in the highest byte.
-#[expect(clippy::cast_possible_truncation, reason = "structs of NVML are smaller than 16 MiB, which is tested")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "structs of NVML are smaller than 16 MiB, which is tested"
+)]
 const fn version_of<T>(number: u32) -> c_uint {
     size_of::<T>() as c_uint | number << 24
 }

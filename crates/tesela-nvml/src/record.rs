@@ -175,7 +175,8 @@ impl Replay {
     fn answer<T: DeserializeOwned>(&self, ask: &Ask) -> Answer<T> {
         let mut answers = self.answers.borrow_mut();
         let left = answers.get_mut(ask);
-        let value = left.and_then(|left| if left.len() > 1 { left.pop_front() } else { left.front().cloned() });
+        let value =
+            left.and_then(|left| if left.len() > 1 { left.pop_front() } else { left.front().cloned() });
         let read = value.and_then(|value| serde_json::from_value::<Answer<T>>(value).ok());
         read.unwrap_or_else(|| {
             let error = DriverError::new(format!("the record has no answer to {ask:?}"), Code::NoData);

@@ -216,9 +216,7 @@ impl GpuDriver for Session {
         profile: u32,
         placement: Option<Placement>,
     ) -> Answer<GpuInstance> {
-        self.ask(gpu, |api, device| {
-            api.gpu_instance(api.create_gpu_instance(device, profile, placement)?)
-        })
+        self.ask(gpu, |api, device| api.gpu_instance(api.create_gpu_instance(device, profile, placement)?))
     }
 
     fn destroy_gpu_instance(&self, gpu: &GpuUuid, gpu_instance: u32) -> Answer<()> {
@@ -369,10 +367,7 @@ fn optional<T>(answer: Answer<T>) -> Answer<Option<T>> {
 }
 
 /// The profiles that a driver offers, of all it could, by id.
-fn offered<T>(
-    profile_of: impl Fn(ProfileEnumOf) -> Answer<T>,
-    id_of: impl Fn(&T) -> u32,
-) -> Answer<Vec<T>> {
+fn offered<T>(profile_of: impl Fn(ProfileEnumOf) -> Answer<T>, id_of: impl Fn(&T) -> u32) -> Answer<Vec<T>> {
     let mut profiles = Vec::new();
     for number in PROFILE_ENUMS {
         match profile_of(ProfileEnumOf(number)) {

@@ -2,6 +2,7 @@
 
 mod completions;
 mod estimate;
+pub(crate) mod gpus;
 mod layouts;
 pub(crate) mod lint;
 mod pack;
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
         Verb::Estimate(words) => estimate::run(words, &table()?, printer),
         Verb::Lint(words) => lint::run(words, &table()?, printer),
         Verb::Render(words) => render::run(words, &table()?, printer),
+        Verb::Gpus(words) => gpus::run(words, &table()?, printer),
         Verb::Completions(words) => completions::run(words, printer),
     }
 }

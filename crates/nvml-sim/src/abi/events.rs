@@ -51,13 +51,21 @@ functions! {
 
 /// Waits for the next event of a set.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn nvmlEventSetWait_v2(set: Handle, data: Out<nvml::nvmlEventData_t>, timeout: c_uint) -> Reply {
+pub(crate) extern "C" fn nvmlEventSetWait_v2(
+    set: Handle,
+    data: Out<nvml::nvmlEventData_t>,
+    timeout: c_uint,
+) -> Reply {
     wait(set, data, timeout)
 }
 
 /// The same, of the first version.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn nvmlEventSetWait(set: Handle, data: Out<nvml::nvmlEventData_t>, timeout: c_uint) -> Reply {
+pub(crate) extern "C" fn nvmlEventSetWait(
+    set: Handle,
+    data: Out<nvml::nvmlEventData_t>,
+    timeout: c_uint,
+) -> Reply {
     wait(set, data, timeout)
 }
 

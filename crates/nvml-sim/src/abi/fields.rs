@@ -84,8 +84,12 @@ fn value(id: u32, gpu: &Gpu, readings: &Readings) -> Option<Value> {
         fi::NVML_FI_DEV_ECC_CURRENT | fi::NVML_FI_DEV_ECC_PENDING => Value::Unsigned(ecc),
         fi::NVML_FI_DEV_ECC_SBE_VOL_TOTAL | fi::NVML_FI_DEV_ECC_SBE_VOL_DEV => Value::Long(counters.ecc.0),
         fi::NVML_FI_DEV_ECC_DBE_VOL_TOTAL | fi::NVML_FI_DEV_ECC_DBE_VOL_DEV => Value::Long(counters.ecc.1),
-        fi::NVML_FI_DEV_ECC_SBE_AGG_TOTAL | fi::NVML_FI_DEV_ECC_SBE_AGG_DEV => Value::Long(counters.ecc_ever.0),
-        fi::NVML_FI_DEV_ECC_DBE_AGG_TOTAL | fi::NVML_FI_DEV_ECC_DBE_AGG_DEV => Value::Long(counters.ecc_ever.1),
+        fi::NVML_FI_DEV_ECC_SBE_AGG_TOTAL | fi::NVML_FI_DEV_ECC_SBE_AGG_DEV => {
+            Value::Long(counters.ecc_ever.0)
+        }
+        fi::NVML_FI_DEV_ECC_DBE_AGG_TOTAL | fi::NVML_FI_DEV_ECC_DBE_AGG_DEV => {
+            Value::Long(counters.ecc_ever.1)
+        }
         fi::NVML_FI_DEV_NVLINK_LINK_COUNT => Value::Unsigned(0),
         fi::NVML_FI_DEV_MEMORY_TEMP => Value::Unsigned(readings.memory_temperature_celsius?),
         fi::NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION => Value::Long(readings.energy_millijoules?),

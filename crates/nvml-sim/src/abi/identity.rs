@@ -320,7 +320,9 @@ impl Address {
         hex(function)?;
         match front.split(':').collect::<Vec<_>>()[..] {
             [bus, device] => Some(Self { domain: 0, bus: hex(bus)?, device: hex(device)? }),
-            [domain, bus, device] => Some(Self { domain: hex(domain)?, bus: hex(bus)?, device: hex(device)? }),
+            [domain, bus, device] => {
+                Some(Self { domain: hex(domain)?, bus: hex(bus)?, device: hex(device)? })
+            }
             _ => None,
         }
     }

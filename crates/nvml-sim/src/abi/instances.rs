@@ -253,10 +253,31 @@ fn put_profile(found: &BoardProfile, info: &Versioned) -> Done {
     let Counts { copy, decoder, encoder, jpeg, ofa } = counts(found);
     let version = info.version()?;
     if version == SECOND {
-        return info.put(2, nvml::nvmlGpuInstanceProfileInfo_v2_t {
+        return info.put(
+            2,
+            nvml::nvmlGpuInstanceProfileInfo_v2_t {
+                version,
+                id: found.id,
+                isP2pSupported: c_uint::from(found.p2p),
+                sliceCount: found.slices,
+                instanceCount: found.max,
+                multiprocessorCount: found.sms,
+                copyEngineCount: copy,
+                decoderCount: decoder,
+                encoderCount: encoder,
+                jpegCount: jpeg,
+                ofaCount: ofa,
+                memorySizeMB: found.memory_mib,
+                name,
+            },
+        );
+    }
+    let capabilities = if found.p2p { P2P } else { 0 } | if found.graphics { GFX } else { 0 };
+    info.put(
+        3,
+        nvml::nvmlGpuInstanceProfileInfo_v3_t {
             version,
             id: found.id,
-            isP2pSupported: c_uint::from(found.p2p),
             sliceCount: found.slices,
             instanceCount: found.max,
             multiprocessorCount: found.sms,
@@ -267,24 +288,9 @@ fn put_profile(found: &BoardProfile, info: &Versioned) -> Done {
             ofaCount: ofa,
             memorySizeMB: found.memory_mib,
             name,
-        });
-    }
-    let capabilities = if found.p2p { P2P } else { 0 } | if found.graphics { GFX } else { 0 };
-    info.put(3, nvml::nvmlGpuInstanceProfileInfo_v3_t {
-        version,
-        id: found.id,
-        sliceCount: found.slices,
-        instanceCount: found.max,
-        multiprocessorCount: found.sms,
-        copyEngineCount: copy,
-        decoderCount: decoder,
-        encoderCount: encoder,
-        jpegCount: jpeg,
-        ofaCount: ofa,
-        memorySizeMB: found.memory_mib,
-        name,
-        capabilities,
-    })
+            capabilities,
+        },
+    )
 }
 
 fn put_compute_profile(on: &BoardProfile, part: &ComputeProfile, info: &Versioned) -> Done {
@@ -293,7 +299,26 @@ fn put_compute_profile(on: &BoardProfile, part: &ComputeProfile, info: &Versione
     let Counts { copy, decoder, encoder, jpeg, ofa } = counts(on);
     let version = info.version()?;
     if version == SECOND {
-        return info.put(2, nvml::nvmlComputeInstanceProfileInfo_v2_t {
+        return info.put(
+            2,
+            nvml::nvmlComputeInstanceProfileInfo_v2_t {
+                version,
+                id: part.id,
+                sliceCount: part.slices,
+                instanceCount: part.max,
+                multiprocessorCount: part.sms,
+                sharedCopyEngineCount: copy,
+                sharedDecoderCount: decoder,
+                sharedEncoderCount: encoder,
+                sharedJpegCount: jpeg,
+                sharedOfaCount: ofa,
+                name,
+            },
+        );
+    }
+    info.put(
+        3,
+        nvml::nvmlComputeInstanceProfileInfo_v3_t {
             version,
             id: part.id,
             sliceCount: part.slices,
@@ -305,22 +330,9 @@ fn put_compute_profile(on: &BoardProfile, part: &ComputeProfile, info: &Versione
             sharedJpegCount: jpeg,
             sharedOfaCount: ofa,
             name,
-        });
-    }
-    info.put(3, nvml::nvmlComputeInstanceProfileInfo_v3_t {
-        version,
-        id: part.id,
-        sliceCount: part.slices,
-        instanceCount: part.max,
-        multiprocessorCount: part.sms,
-        sharedCopyEngineCount: copy,
-        sharedDecoderCount: decoder,
-        sharedEncoderCount: encoder,
-        sharedJpegCount: jpeg,
-        sharedOfaCount: ofa,
-        name,
-        capabilities: 0,
-    })
+            capabilities: 0,
+        },
+    )
 }
 
 fn places_of(live: &mut Live, device: Handle, profile: c_uint) -> Result<Vec<Place>, Code> {
@@ -356,9 +368,8 @@ fn create_compute(
 ) -> Done {
     let (gpu, on) = gpu_instance(live, instance)?;
     made.check()?;
-    let new = live.change(Call::CreateComputeInstance, |sim| {
-        sim.create_compute_instance(&gpu, on, profile, at)
-    })?;
+    let new =
+        live.change(Call::CreateComputeInstance, |sim| sim.create_compute_instance(&gpu, on, profile, at))?;
     made.put(live.handle(Thing::ComputeInstance(gpu, on, new.id)))
 }
 

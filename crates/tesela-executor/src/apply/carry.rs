@@ -214,9 +214,8 @@ impl<'c, 'p> Carrier<'c, 'p> {
             return Err(unlike("the GPU instance is not there"));
         };
         let id = instance.id;
-        let offered = self.call(step, None, |c| {
-            c.ports.driver.compute_instance_profiles(&c.subject.uuid, id)
-        })?;
+        let offered =
+            self.call(step, None, |c| c.ports.driver.compute_instance_profiles(&c.subject.uuid, id))?;
         let fits = offered.iter().filter(|p| p.slices == wanted.slices);
         // Of two profiles of one size the plain one has the lower enum value.
         let chosen = fits.min_by_key(|p| (Some(p.id) != wanted.profile, p.profile_enum));
@@ -361,9 +360,7 @@ impl<'c, 'p> Carrier<'c, 'p> {
         loop {
             let all = self.ports.driver.processes(&self.subject.uuid);
             let all = all.map_err(|error| self.refused("read its processes".to_owned(), error))?;
-            let on = |step: &&Step| {
-                goes(step).is_some_and(|(i, c)| all.iter().any(|p| is_on(p, i, c)))
-            };
+            let on = |step: &&Step| goes(step).is_some_and(|(i, c)| all.iter().any(|p| is_on(p, i, c)));
             let first = if whole && !all.is_empty() { steps.first() } else { steps.iter().find(on) };
             let Some(step) = first else { return Ok(()) };
             let there = |p: &&Process| whole || goes(step).is_some_and(|(i, c)| is_on(p, i, c));
@@ -384,9 +381,7 @@ impl<'c, 'p> Carrier<'c, 'p> {
         let open = Open { gpu: self.number, subject, undo: None, intent, made };
         match now.instances.iter().find(|i| !open.explains(i)) {
             None => Ok(()),
-            Some(other) => {
-                Err(Stop::Foreign { instance: seat_name(&subject.names, other.seat()) })
-            }
+            Some(other) => Err(Stop::Foreign { instance: seat_name(&subject.names, other.seat()) }),
         }
     }
 

@@ -26,7 +26,8 @@ pub(super) fn best(
         let same = |i: &&LiveInstance| i.profile == wanted[kind].profile && i.placement.start == start;
         live.instances.iter().find(same)
     };
-    let worth = |kind: usize, start: u32| at(kind, start).map_or([0; 3], |i| kept(i, &wanted[kind], processes));
+    let worth =
+        |kind: usize, start: u32| at(kind, start).map_or([0; 3], |i| kept(i, &wanted[kind], processes));
     let seats = choose(product, &kinds, &worth).map_err(Blocked::Layouts)?;
     let Some(seats) = seats else {
         let nearest = part(product, &Layout::empty(product), &kinds)?;

@@ -77,11 +77,7 @@ impl Api {
         };
         // SAFETY: writes one struct of this type.
         done(call, unsafe { function(device.0, &raw mut info) })?;
-        Ok(Pci {
-            bus_id: text(&info.busId),
-            device_id: info.pciDeviceId,
-            subsystem_id: info.pciSubSystemId,
-        })
+        Ok(Pci { bus_id: text(&info.busId), device_id: info.pciDeviceId, subsystem_id: info.pciSubSystemId })
     }
 
     /// CUDA compute capability, major and minor.

@@ -31,9 +31,7 @@ impl Api {
         profile: ProfileEnumOf,
     ) -> Answer<GpuInstanceProfile> {
         match self.named_gpu_instance_profile(device, profile) {
-            Err(error)
-                if matches!(error.code, Code::FunctionNotFound | Code::ArgumentVersionMismatch) =>
-            {
+            Err(error) if matches!(error.code, Code::FunctionNotFound | Code::ArgumentVersionMismatch) => {
                 self.plain_gpu_instance_profile(device, profile)
             }
             answer => answer,
@@ -177,11 +175,7 @@ impl Api {
     }
 
     /// The GPU instances of a profile.
-    pub(crate) fn gpu_instances(
-        &self,
-        device: DeviceHandle,
-        profile: u32,
-    ) -> Answer<Vec<GpuInstanceHandle>> {
+    pub(crate) fn gpu_instances(&self, device: DeviceHandle, profile: u32) -> Answer<Vec<GpuInstanceHandle>> {
         let call = "nvmlDeviceGetGpuInstances";
         let function = found(call, &self.lib.nvmlDeviceGetGpuInstances)?;
         let mut handles = [std::ptr::null_mut(); MOST_INSTANCES];

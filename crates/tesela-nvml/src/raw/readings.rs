@@ -12,11 +12,8 @@ const NOT_AVAILABLE: u64 = u64::MAX;
 const NO_ID: u32 = u32::MAX;
 
 /// Functions that list processes.
-type ProcessesOf = unsafe extern "C" fn(
-    nvml::nvmlDevice_t,
-    *mut c_uint,
-    *mut nvml::nvmlProcessInfo_t,
-) -> nvml::nvmlReturn_t;
+type ProcessesOf =
+    unsafe extern "C" fn(nvml::nvmlDevice_t, *mut c_uint, *mut nvml::nvmlProcessInfo_t) -> nvml::nvmlReturn_t;
 
 /// Functions of the second version, which write the same struct.
 type ProcessesOfSecond = unsafe extern "C" fn(
@@ -37,9 +34,7 @@ impl Api {
     /// Memory, with the driver's own part where the library tells it apart.
     pub(crate) fn memory(&self, device: DeviceHandle) -> Answer<MemoryUse> {
         match self.memory_with_reserved(device) {
-            Err(error)
-                if matches!(error.code, Code::FunctionNotFound | Code::ArgumentVersionMismatch) =>
-            {
+            Err(error) if matches!(error.code, Code::FunctionNotFound | Code::ArgumentVersionMismatch) => {
                 self.memory_of_old(device)
             }
             answer => answer,
@@ -53,12 +48,7 @@ impl Api {
         let mut memory = nvml::nvmlMemory_v2_t { version, total: 0, reserved: 0, free: 0, used: 0 };
         // SAFETY: writes one struct of this type, whose version field says its size.
         done(call, unsafe { function(device.0, &raw mut memory) })?;
-        Ok(MemoryUse {
-            total: memory.total,
-            reserved: memory.reserved,
-            used: memory.used,
-            free: memory.free,
-        })
+        Ok(MemoryUse { total: memory.total, reserved: memory.reserved, used: memory.used, free: memory.free })
     }
 
     /// The first version counts what the driver reserves as used.

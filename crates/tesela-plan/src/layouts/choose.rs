@@ -73,11 +73,7 @@ pub fn choose(
 ///
 /// # Errors
 /// As [`choose`], and when `beside` is no layout of `product`.
-pub fn largest_part(
-    product: &Product,
-    beside: &Layout,
-    kinds: &[Kind],
-) -> Result<Vec<u32>, LayoutsError> {
+pub fn largest_part(product: &Product, beside: &Layout, kinds: &[Kind]) -> Result<Vec<u32>, LayoutsError> {
     let mut names = Vec::new();
     let mut weights = Vec::new();
     for kind in kinds {
