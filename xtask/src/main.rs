@@ -16,9 +16,11 @@ mod edges;
 mod lint_reference;
 mod profiles;
 mod reference;
+mod render_check;
 mod report;
 mod schema;
 mod suite;
+mod testbed;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -40,7 +42,11 @@ usage: cargo xtask TASK
   bench-observe [--nodes N] [--pods M] [--seed S]
                        time and memory of `tesela plan` on such a cluster
   bench-plan           time of `tesela plan` on the example with 20 nodes, with use, prices and report
-  report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md";
+  report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md
+  testbed build|up|down|run [RELEASE] [-- COMMAND]
+                       a real Kubernetes for tests (testbed/README.md)
+  render-check [RELEASE|all] [EXAMPLE…]
+                       everything that `tesela render` writes, applied to a real API server";
 
 fn main() -> ExitCode {
     match run() {
@@ -64,6 +70,8 @@ fn run() -> Result<ExitCode> {
         ["generate", "--check"] => generate(&root, true)?,
         ["cluster", ..] => cluster::run(&words[1..])?,
         ["report", ..] => report::run(&root, &words[1..])?,
+        ["testbed", ..] => return testbed::run(&words[1..]),
+        ["render-check", ..] => render_check::run(&root, &words[1..])?,
         ["bench-plan"] => bench_plan::run(&root)?,
         ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,
         _ => bail!("{USAGE}"),

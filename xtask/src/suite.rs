@@ -103,6 +103,16 @@ fn all(root: &Path) -> Result<Vec<Step>> {
                 Call::cargo("doc --quiet --workspace --no-deps --locked").with("RUSTDOCFLAGS", "-D warnings"),
             ],
         ),
+        Step::own(
+            "rendered steps on the newest Kubernetes",
+            "cargo xtask render-check newest",
+            crate::render_check::newest,
+        ),
+        Step::own(
+            "rendered steps on the oldest Kubernetes",
+            "cargo xtask render-check floor",
+            crate::render_check::floor,
+        ),
         Step::own("report in a browser", "cargo xtask report", crate::report::step),
         cargo("the README's main job", &main_job(root)?),
         cargo("benchmark of packing, quick", "test --quiet --locked -p tesela-plan --bench pack -- --quick"),
