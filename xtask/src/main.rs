@@ -14,6 +14,7 @@ mod cloud_prices;
 mod cluster;
 mod edges;
 mod lint_reference;
+mod node_check;
 mod profiles;
 mod reference;
 mod render_check;
@@ -45,6 +46,8 @@ usage: cargo xtask TASK
   report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md
   testbed build|up|down|run [RELEASE] [-- COMMAND]
                        a real Kubernetes for tests (testbed/README.md)
+  node-check [RELEASE|all]
+                       nodes of the testbed: kubelets, containers, devices
   render-check [RELEASE|all] [EXAMPLE…]
                        everything that `tesela render` writes, applied to a real API server";
 
@@ -71,6 +74,7 @@ fn run() -> Result<ExitCode> {
         ["cluster", ..] => cluster::run(&words[1..])?,
         ["report", ..] => report::run(&root, &words[1..])?,
         ["testbed", ..] => return testbed::run(&words[1..]),
+        ["node-check", ..] => node_check::run(&words[1..])?,
         ["render-check", ..] => render_check::run(&root, &words[1..])?,
         ["bench-plan"] => bench_plan::run(&root)?,
         ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,

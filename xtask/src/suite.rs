@@ -113,6 +113,7 @@ fn all(root: &Path) -> Result<Vec<Step>> {
             "cargo xtask render-check floor",
             crate::render_check::floor,
         ),
+        Step::own("real nodes", "cargo xtask node-check all", crate::node_check::all),
         Step::own("report in a browser", "cargo xtask report", crate::report::step),
         cargo("the README's main job", &main_job(root)?),
         cargo("benchmark of packing, quick", "test --quiet --locked -p tesela-plan --bench pack -- --quick"),

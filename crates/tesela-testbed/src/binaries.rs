@@ -17,6 +17,9 @@ const CACHE: &str = "TESELA_TESTBED_CACHE";
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 /// What may come from there.
 const FROM_ASSETS: [&str; 3] = ["etcd", "kube-apiserver", "kubectl"];
+/// The program of the containers.
+const CONTAINER: &str = "program";
+const DEVICE_PLUGIN: &str = "device-plugin";
 /// The program that is all of Kubernetes, and the names it goes by.
 const KUBERNETES: &str = "testbed-kubernetes";
 const COMPONENTS: [&str; 6] =
@@ -102,7 +105,109 @@ impl Binaries {
     }
 }
 
+/// What nodes are made of besides a kubelet: containerd, its shim, CNI plugins, runc, and the image of their containers.
+#[derive(Clone, Debug)]
+pub struct NodeBinaries {
+    containerd: PathBuf,
+    container: PathBuf,
+    device_plugin: PathBuf,
+}
+
+impl NodeBinaries {
+    /// The image that every node has: one static program (`testbed/container/main.go`).
+    pub const IMAGE: &'static str = "docker.io/local/testbed:1";
+
+    /// Those that are built already.
+    ///
+    /// # Errors
+    /// When they are not, with the command that builds them; when runc is not installed.
+    pub fn find() -> Result<Self> {
+        Self::of(|module| {
+            let folder = module.kept()?;
+            ensure!(folder.is_dir(), "{} is not built: run `cargo xtask testbed build`", module.name);
+            Ok(folder)
+        })
+    }
+
+    /// Builds what is missing.
+    ///
+    /// # Errors
+    /// When Go is missing or fails; when runc is not installed.
+    pub fn build() -> Result<Self> {
+        Self::of(Module::build)
+    }
+
+    fn of(folder: impl Fn(&Module) -> Result<PathBuf>) -> Result<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let runc = std::env::split_paths(&path)
+            .chain(["/usr/sbin".into()])
+            .any(|folder| folder.join("runc").is_file());
+        ensure!(
+            runc,
+            "nodes need runc, which is C and comes from the system (on Debian: apt-get install runc)"
+        );
+        let binaries = Self {
+            containerd: folder(&Module::containerd()?)?,
+            container: folder(&Module::own("container", CONTAINER))?,
+            device_plugin: folder(&Module::own("device-plugin", DEVICE_PLUGIN))?,
+        };
+        let image = binaries.image();
+        if !image.is_file() {
+            let half = image.with_extension(format!("half-{}", std::process::id()));
+            let told = Command::new(binaries.container.join(CONTAINER)).arg("image").arg(&half).output()?;
+            ensure!(told.status.success(), "no image: {}", String::from_utf8_lossy(&told.stderr));
+            std::fs::rename(&half, &image)?;
+        }
+        Ok(binaries)
+    }
+
+    /// The folder of containerd, its shim, `ctr` and the CNI plugins.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.containerd
+    }
+
+    /// The least device plugin (`testbed/device-plugin/main.go`).
+    pub fn device_plugin(&self) -> PathBuf {
+        self.device_plugin.join(DEVICE_PLUGIN)
+    }
+
+    pub(crate) fn image(&self) -> PathBuf {
+        self.container.join("image.tar")
+    }
+}
+
 impl Module {
+    fn containerd() -> Result<Self> {
+        let folder = testbed().join("containerd");
+        let version = required(&folder.join("go.mod"), "github.com/containerd/containerd/v2")?;
+        Ok(Self {
+            name: format!("containerd-{version}"),
+            folder,
+            programs: vec![
+                ("containerd", "github.com/containerd/containerd/v2/cmd/containerd"),
+                (
+                    "containerd-shim-runc-v2",
+                    "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+                ),
+                ("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
+                ("bridge", "github.com/containernetworking/plugins/plugins/main/bridge"),
+                ("loopback", "github.com/containernetworking/plugins/plugins/main/loopback"),
+                ("host-local", "github.com/containernetworking/plugins/plugins/ipam/host-local"),
+            ],
+            values: vec![format!("github.com/containerd/containerd/v2/version.Version=v{version}")],
+        })
+    }
+
+    /// A program of ours.
+    fn own(name: &str, program: &'static str) -> Self {
+        Self {
+            name: name.to_owned(),
+            folder: testbed().join(name),
+            programs: vec![(program, ".")],
+            values: Vec::new(),
+        }
+    }
+
     fn kubernetes(release: Release) -> Result<Self> {
         let version = release.version()?;
         let mut parts = version.split('.');
@@ -129,7 +234,8 @@ impl Module {
         let mut digest = Digest::new();
         for name in ["go.mod", "go.sum", "main.go"] {
             let file = self.folder.join(name);
-            if name == "main.go" && !file.exists() {
+            // Modules of tools have no source of ours, and one without requirements no sums.
+            if name != "go.mod" && !file.exists() {
                 continue;
             }
             digest.add(&std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);

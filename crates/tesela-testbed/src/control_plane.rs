@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::binaries::Binaries;
 use crate::keeper::Keeper;
 use crate::kubectl::Kubectl;
+use crate::node::node_name;
 use crate::program::Program;
 use crate::run::{Run, secret};
 use crate::wait::until;
@@ -24,26 +25,58 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct ControlPlane {
     pub(crate) kubectl: Kubectl,
     pub(crate) config: PathBuf,
+    /// The kubeconfig of each node's kubelet.
+    pub(crate) nodes: Vec<PathBuf>,
     programs: Vec<Program>,
 }
 
-/// Who may talk to the API server: user, groups.
-const USERS: [(&str, &str); 3] = [
-    ("admin", "system:masters"),
-    // Without the group its quota and node controllers are silently forbidden to work.
-    ("system:kube-controller-manager", "system:masters"),
-    ("system:kube-scheduler", ""),
-];
+/// Somebody who may talk to the API server.
+struct User {
+    name: String,
+    group: &'static str,
+    token: String,
+    /// What its kubeconfig is called.
+    file: String,
+}
+
+impl User {
+    /// A row of the token file: token, name, a number, groups.
+    fn line(&self, number: usize) -> String {
+        format!("{},{},{number},\"{}\"\n", self.token, self.name, self.group)
+    }
+}
+
+/// Administrator, controllers and scheduler, then the kubelets.
+fn users(nodes: usize) -> Result<Vec<User>> {
+    let user = |name: &str, group: &'static str, file: &str| -> Result<User> {
+        Ok(User { name: name.to_owned(), group, token: secret(16)?, file: file.to_owned() })
+    };
+    let mut users = vec![
+        user("admin", "system:masters", "admin")?,
+        // Without the group its quota and node controllers are silently forbidden to work.
+        user("system:kube-controller-manager", "system:masters", "controller-manager")?,
+        user("system:kube-scheduler", "", "scheduler")?,
+    ];
+    for index in 0..nodes {
+        let name = node_name(index);
+        users.push(user(&format!("system:node:{name}"), "system:nodes", &name)?);
+    }
+    Ok(users)
+}
 
 impl ControlPlane {
-    pub(crate) fn start(run: &Run, keeper: &Keeper, binaries: &Binaries) -> Result<Self> {
-        let start = Start { run, keeper, binaries };
+    /// Starts it, in a network namespace or where we are. `nodes`: how many nodes may join.
+    pub(crate) fn start(
+        run: &Run,
+        keeper: &Keeper,
+        binaries: &Binaries,
+        network: Option<&Path>,
+        nodes: usize,
+    ) -> Result<Self> {
+        let start = Start { run, keeper, binaries, network };
         let [etcd, peer, api] = ports()?;
-        let mut tokens = Vec::new();
-        for (index, (user, groups)) in USERS.iter().enumerate() {
-            tokens.push((secret(16)?, format!("{user},{index},\"{groups}\"")));
-        }
-        let lines = tokens.iter().map(|(token, rest)| format!("{token},{rest}\n")).collect::<String>();
+        let users = users(nodes)?;
+        let lines = users.iter().enumerate().map(|(index, user)| user.line(index)).collect::<String>();
         let tokens_file = run.keep("tokens.csv", &lines)?;
         let key = start.service_account_key()?;
 
@@ -56,12 +89,12 @@ impl ControlPlane {
             Ok(certificate.exists().then_some(()))
         })?;
         let mut configs = Vec::new();
-        for ((token, _), (user, _)) in tokens.iter().zip(USERS) {
-            let file = format!("{}.kubeconfig", user.trim_start_matches("system:"));
-            configs.push(run.keep(&file, &kubeconfig(api, &certificate, token))?);
+        for user in &users {
+            let file = format!("{}.kubeconfig", user.file);
+            configs.push(run.keep(&file, &kubeconfig(api, &certificate, &user.token))?);
         }
-        let [admin, manager, scheduler] = &configs[..] else { anyhow::bail!("three users") };
-        let kubectl = Kubectl::new(&binaries.program("kubectl"), admin);
+        let [admin, manager, scheduler, nodes @ ..] = &configs[..] else { anyhow::bail!("three users") };
+        let kubectl = Kubectl::new(&binaries.program("kubectl"), admin, network);
         until("/readyz of the API server", LIMIT, |seen| {
             check(&mut programs)?;
             match kubectl.call(&["get", "--raw", "/readyz"]) {
@@ -74,7 +107,7 @@ impl ControlPlane {
         })?;
         programs.push(start.controller_manager(manager, &key, &certificate)?);
         programs.push(start.scheduler(scheduler)?);
-        let mut plane = Self { kubectl, config: admin.clone(), programs };
+        let mut plane = Self { kubectl, config: admin.clone(), nodes: nodes.to_vec(), programs };
         plane.wait_for_default_account()?;
         Ok(plane)
     }
@@ -113,11 +146,12 @@ struct Start<'a> {
     run: &'a Run,
     keeper: &'a Keeper,
     binaries: &'a Binaries,
+    network: Option<&'a Path>,
 }
 
 impl Start<'_> {
     fn component(&self, name: &str, flags: &[String]) -> Result<Program> {
-        let mut command = self.run.command(&self.binaries.program(name));
+        let mut command = self.run.command_in(self.network, &self.binaries.program(name));
         command.args(flags).current_dir(self.run.folder());
         Program::start(self.keeper, self.run.folder(), name, command)
     }

@@ -11,6 +11,8 @@ use anyhow::{Context as _, Result};
 pub struct Kubectl {
     program: PathBuf,
     config: PathBuf,
+    /// The network namespace of the API server.
+    network: Option<PathBuf>,
 }
 
 /// kubectl has failed: what it was asked and what it said.
@@ -31,13 +33,13 @@ impl std::fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Kubectl {
-    pub(crate) fn new(program: &Path, config: &Path) -> Self {
-        Self { program: program.to_owned(), config: config.to_owned() }
+    pub(crate) fn new(program: &Path, config: &Path, network: Option<&Path>) -> Self {
+        Self { program: program.to_owned(), config: config.to_owned(), network: network.map(Path::to_owned) }
     }
 
     /// A call that is not started yet.
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = crate::network::command(self.network.as_deref(), &self.program);
         command.args(words).env("KUBECONFIG", &self.config).stdin(Stdio::null());
         command
     }

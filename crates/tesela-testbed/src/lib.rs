@@ -24,21 +24,25 @@
 
 mod api;
 mod binaries;
+mod cgroups;
 mod cluster;
 mod control_plane;
 mod hollow;
 mod http;
 mod keeper;
 mod kubectl;
+mod network;
+mod node;
 mod program;
 mod release;
 mod run;
 mod wait;
 
 pub use self::api::{Api, Patch, Rejection};
-pub use self::binaries::{Binaries, cache, cluster_policy_crd};
+pub use self::binaries::{Binaries, NodeBinaries, cache, cluster_policy_crd};
 pub use self::cluster::Cluster;
 pub use self::hollow::Hollow;
 pub use self::kubectl::{Kubectl, Refused};
+pub use self::node::Node;
 pub use self::release::Release;
 pub use self::wait::until;

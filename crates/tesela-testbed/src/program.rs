@@ -27,6 +27,10 @@ impl Program {
         Ok(Self { name: name.to_owned(), child, log })
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// # Errors
     /// When the program has ended, with the end of its log.
     pub(crate) fn check(&mut self) -> Result<()> {

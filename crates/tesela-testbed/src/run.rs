@@ -51,8 +51,17 @@ impl Run {
 
     /// A command whose process ends with the thread that starts it, and that the reaper knows.
     pub(crate) fn command(&self, program: &Path) -> Command {
+        self.command_in(None, program)
+    }
+
+    /// The same in a network namespace.
+    pub(crate) fn command_in(&self, network: Option<&Path>, program: &Path) -> Command {
         let mut command = Command::new("setpriv");
-        command.arg("--pdeathsig=KILL").arg("--").arg(program);
+        command.arg("--pdeathsig=KILL").arg("--");
+        if let Some(file) = network {
+            command.arg("nsenter").arg(format!("--net={}", file.display())).arg("--");
+        }
+        command.arg(program);
         command.env(MARK, &self.mark).stdin(Stdio::null());
         command
     }
