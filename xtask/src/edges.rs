@@ -24,7 +24,7 @@ struct Room {
     pure: bool,
 }
 
-const HOUSE: [Room; 9] = [
+const HOUSE: [Room; 10] = [
     Room { name: "tesela-model", may: &[], tests: &[], pure: true },
     Room { name: "tesela-formats", may: &["tesela-model"], tests: &[], pure: true },
     // Its experiments are made of traces and measurements, which formats reads.
@@ -42,6 +42,13 @@ const HOUSE: [Room; 9] = [
         tests: &[],
         pure: true,
     },
+    // Keeps its journal on disk; its tests work on simulated GPUs, described in machine files.
+    Room {
+        name: "tesela-executor",
+        may: &["tesela-model", "tesela-plan"],
+        tests: &["tesela-sim", "tesela-formats"],
+        pure: false,
+    },
     // Its tests record the simulated GPUs.
     Room {
         name: "tesela-nvml",
@@ -57,7 +64,16 @@ const HOUSE: [Room; 9] = [
     },
     Room {
         name: "tesela",
-        may: &["tesela-model", "tesela-formats", "tesela-plan", "tesela-objects", "tesela-sim", "nvml-sim"],
+        may: &[
+            "tesela-model",
+            "tesela-formats",
+            "tesela-plan",
+            "tesela-objects",
+            "tesela-executor",
+            "tesela-nvml",
+            "tesela-sim",
+            "nvml-sim",
+        ],
         tests: &[],
         pure: false,
     },

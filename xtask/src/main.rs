@@ -20,6 +20,7 @@ mod profiles;
 mod reference;
 mod report;
 mod schema;
+mod soak;
 mod suite;
 
 use std::path::Path;
@@ -41,6 +42,8 @@ usage: cargo xtask TASK
                        a large made-up cluster as kubectl prints it, on standard output
   bench-observe [--nodes N] [--pods M] [--seed S]
                        time and memory of `tesela plan` on such a cluster
+  soak [--cases N] [--seed S]
+                       ends `tesela mig apply`'s executor at every point of random changes on simulated GPUs
   nvml-clients         gpustat, nvitop, NVIDIA's Python and Go clients on an emulated node
   bench-plan           time of `tesela plan` on the example with 20 nodes, with use, prices and report
   report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md";
@@ -66,6 +69,7 @@ fn run() -> Result<ExitCode> {
         ["generate"] => generate(&root, false)?,
         ["generate", "--check"] => generate(&root, true)?,
         ["cluster", ..] => cluster::run(&words[1..])?,
+        ["soak", ..] => soak::run(&root, &words[1..])?,
         ["nvml-clients"] => nvml_clients::run(&root)?,
         ["report", ..] => report::run(&root, &words[1..])?,
         ["bench-plan"] => bench_plan::run(&root)?,

@@ -111,6 +111,11 @@ fn all(root: &Path) -> Result<Vec<Step>> {
             "benchmark of reconfiguring, quick",
             "test --quiet --locked -p tesela-plan --bench reconfigure -- --quick",
         ),
+        cargo("benchmark of MIG changes", "test --quiet --locked -p tesela-executor --bench apply"),
+        cargo(
+            "soak of MIG changes, quick",
+            "test --quiet --locked -p tesela-executor --bench soak -- --quick",
+        ),
         Step::own(
             "benchmark of observing, quick",
             "cargo xtask bench-observe --nodes 200 --pods 2000",

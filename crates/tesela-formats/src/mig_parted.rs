@@ -7,10 +7,12 @@
 
 mod cross;
 mod filter;
+mod node;
 mod read;
 mod write;
 
 pub use filter::DeviceFilter;
+pub use node::{GpuInForce, NodeGpu, NotCapable, generated, in_force};
 pub use read::{read, read_node};
 
 use tesela_model::product::ProfileName;

@@ -3,6 +3,7 @@
 //! A *state* is a set of placed instances that obeys the product's rules. States are walked exactly, with bit
 //! masks: a product has a few dozen (profile, start) pairs, so there are hundreds or thousands of states.
 
+mod choose;
 mod space;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tesela_model::layout::{Geometry, Layout, LayoutError};
 use tesela_model::product::{Product, ProductId, Profile, ProfileName, UnknownProfile};
 
+pub use self::choose::{Kind, Seats, Worth, choose, largest_part};
 pub(crate) use self::space::{Room, Space, maximal};
 
 /// Why layouts cannot be listed.

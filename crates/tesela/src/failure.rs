@@ -11,6 +11,8 @@ pub(crate) enum Outcome {
     Done,
     /// Some of it is not: unmet pods, or lint findings at or above the threshold.
     Partly,
+    /// It was looked at and is not as it should be, or was tried and did not come about; the result says what.
+    NotSo,
 }
 
 impl Outcome {
@@ -19,6 +21,7 @@ impl Outcome {
         match self {
             Self::Done => 0,
             Self::Partly => 3,
+            Self::NotSo => 1,
         }
     }
 }

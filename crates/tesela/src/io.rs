@@ -68,6 +68,22 @@ pub(crate) fn files_in(path: &Path) -> Result<Option<Vec<PathBuf>>, Failure> {
     Ok(Some(files))
 }
 
+/// The names in a folder of the node, in bytewise order; none where it is not there or may not be read.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>();
+    names.sort();
+    names
+}
+
+/// The beginning of a small file of the node, such as one under /proc; `None` where it cannot be read.
+#[expect(clippy::disallowed_methods, reason = "this is the module that opens files")]
+pub(crate) fn beginning(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(4096).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 /// What is wrong when a file cannot be opened or read.
 pub(crate) fn unreadable(name: &str, error: &io::Error) -> Failure {
     match error.kind() {

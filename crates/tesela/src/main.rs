@@ -5,9 +5,11 @@ mod activity;
 #[path = "../../tesela-plan/tests/builders/mod.rs"]
 mod builders;
 mod cli;
+mod driver;
 mod failure;
 mod input;
 mod io;
+mod node;
 mod outline;
 mod printer;
 mod report;

@@ -44,6 +44,11 @@ impl Printer {
         Self { format: global.format, colour, ascii: global.ascii, width: width.clamp(60, 1000), progress }
     }
 
+    /// The form that results have.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
     /// Prints a result: the table for people, the data for programs.
     ///
     /// # Errors

@@ -3,8 +3,10 @@
 pub(crate) mod certificate;
 pub(crate) mod columns;
 pub(crate) mod estimate;
+pub(crate) mod gpus;
 pub(crate) mod layouts;
 pub(crate) mod lint;
+pub(crate) mod mig;
 pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod reconfigure;

@@ -2,8 +2,10 @@
 
 mod completions;
 mod estimate;
+pub(crate) mod gpus;
 mod layouts;
 pub(crate) mod lint;
+pub(crate) mod mig;
 mod pack;
 mod plan;
 pub(crate) mod reconfigure;
@@ -28,7 +30,9 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
         Verb::Estimate(words) => estimate::run(words, &table()?, printer),
         Verb::Lint(words) => lint::run(words, &table()?, printer),
         Verb::Render(words) => render::run(words, &table()?, printer),
+        Verb::Mig(words) => mig::run(&words.verb, &table()?, printer),
         Verb::Sim(words) => sim::run(words, printer),
+        Verb::Gpus(words) => gpus::run(words, &table()?, printer),
         Verb::Completions(words) => completions::run(words, printer),
     }
 }

@@ -19,8 +19,7 @@ use crate::source::{Located, Span};
 
 /// Largest process id of Linux (`PID_MAX_LIMIT`).
 const MOST_PID: i128 = 1 << 22;
-/// Processes of one GPU. The driver's own limit of MPS clients is 48 (performance of MPS), contexts are bounded by
-/// memory.
+/// Processes of one GPU. Its memory bounds them far earlier: a context takes hundreds of MiB.
 const MOST_PROCESSES: usize = 1024;
 
 pub(super) fn machine(file: &str, spec: &MachineSpec, table: &ProductTable) -> Result<Machine, Diagnostics> {
@@ -274,7 +273,7 @@ impl<'a> Reader<'a> {
     ) -> Option<MachineProcess> {
         let pid = self.check.count("pid", Some(&spec.pid), 1, MOST_PID);
         let memory = self.check.count("memory_mib", spec.memory_mib.as_ref(), 1, 1 << 24);
-        let busy = spec.busy.as_ref().and_then(|busy| self.check.duty(busy)).unwrap_or(0);
+        let busy = spec.busy.as_ref().and_then(|busy| self.check.part("busy", busy)).unwrap_or(0);
         let (instance, compute) = self.place(spec, entries, mig)?;
         Some(MachineProcess {
             pid: pid?,

@@ -96,6 +96,12 @@ impl Space {
         self.slots.iter().map(|slot| (&self.rules[self.items[slot.item].rule].name, slot.placement))
     }
 
+    /// Item and first unit of a slot.
+    pub(crate) fn seat(&self, slot: usize) -> (usize, u32) {
+        let slot = &self.slots[slot];
+        (slot.item, slot.placement.start)
+    }
+
     /// What a layout leaves free; its instances need not be of this space's profiles.
     pub(crate) fn room(&self, product: &Product, layout: &Layout) -> Result<Room, LayoutsError> {
         let mut room = self.whole.clone();

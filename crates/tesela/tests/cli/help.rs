@@ -4,7 +4,7 @@ use crate::harness::{command, feed, folder, run, told};
 
 #[test]
 fn help_of_every_verb() {
-    for verb in ["", "plan", "pack", "layouts", "estimate", "lint", "render", "sim", "completions"] {
+    for verb in ["", "plan", "pack", "layouts", "estimate", "lint", "render", "mig", "sim", "completions"] {
         for flag in ["-h", "--help"] {
             let words = [verb, flag].into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>();
             let help = run(&words);
@@ -29,7 +29,7 @@ fn help_of_every_verb_of_sim() {
 fn the_examples_in_the_help_are_understood() {
     // Each line that calls the program is parsed: a word that clap does not know would exit with 2 and say "Usage".
     let folder = folder("help_examples");
-    for verb in ["plan", "pack", "layouts", "estimate", "lint", "render", "sim", "completions"] {
+    for verb in ["plan", "pack", "layouts", "estimate", "lint", "render", "mig", "sim", "completions"] {
         let help = run(&[verb, "--help"]).stdout;
         let examples = help.split("Examples:").nth(1).unwrap();
         let calls = examples.lines().filter_map(|line| line.split("tesela ").nth(1));

@@ -9,6 +9,7 @@ mod harness;
 mod help;
 mod layouts;
 mod lint;
+mod mig;
 mod mig_rules;
 mod output;
 mod pack;
