@@ -162,7 +162,7 @@ fn a_reservation_is_no_need_and_secrets_stay_inside() {
 
 #[test]
 fn doubtful_evidence_is_taken_and_said() {
-    let values = ["100", "NaN", "300"].map(str::to_owned);
+    let values = ["700", "NaN", "900"].map(str::to_owned);
     let gone = series("DCGM_FI_DEV_FB_USED", "gone-7", values.clone().into_iter());
     let odd = series("DCGM_FI_DEV_FB_USED", "web-0", values.into_iter());
     let clock = series("DCGM_FI_DEV_SM_CLOCK", "web-0", std::iter::once("1".to_owned()));
