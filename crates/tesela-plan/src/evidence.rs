@@ -19,6 +19,9 @@
 //!   `DCGM_FI_DEV_GPU_UTIL`; where there is neither, the share of samples in which another activity is above
 //!   [`ACTIVE_PPM`]. The busiest pod speaks for its workload; rounded up to a whole percent. With fewer than
 //!   [`FEW_SAMPLES`] samples it is not taken below the duty that is assumed where nothing is known.
+//! - **Compute**: the share of the time at work, of the part of a GPU that the measured device is, and a reserve on top,
+//!   so that an instance is at work for at most [`COMPUTE_PERCENT`] of the time. Work is taken to slow down as slices go,
+//!   which is the worst case: small batches slow down less (`data/traces/parvagpu-a100`).
 //! - **Shared devices**: the exporter reports the device, not the container. So what it says of a device that several
 //!   pods share is an upper bound of their sum, and nobody's need.
 //! - **Reserving servers**: what vLLM and its like use is what they were told to take, and never read as need. Neither
@@ -56,6 +59,8 @@ pub use self::reserve::estimate_command;
 pub const RESERVE_PERCENT: u64 = 10;
 /// Reserve on top of a measured peak, at least.
 pub const RESERVE_LEAST: Mib = Mib(256);
+/// An instance shall be busy for at most so many percent of the time with the work that was measured on a larger device.
+pub const COMPUTE_PERCENT: u64 = 80;
 /// Above this share of the time, in millionths, a sample counts as work: idle GPUs show traces of use.
 pub const ACTIVE_PPM: u64 = 10_000;
 /// Fewer samples than these do not show how often a pod works.
@@ -93,6 +98,9 @@ pub struct Measured {
     pub unread: Option<Unread>,
     /// Share of the time its busiest pod works.
     pub duty: Option<Duty>,
+    /// Least part of a whole GPU's compute that it needs so as not to be slower for it; `None` also where no series
+    /// tells the time at work.
+    pub compute: Option<Duty>,
     /// What the duty was read from.
     pub by: Option<Metric>,
     /// From the first sample to the last, in milliseconds.
@@ -122,10 +130,11 @@ impl Evidence {
         let mut changed = 0;
         for workload in &mut demand.workloads {
             let Some(measured) = self.measured.get(&workload.key) else { continue };
-            let before = (workload.gpu_memory, workload.duty);
+            let before = (workload.gpu_memory, workload.duty, workload.compute);
+            workload.compute = workload.compute.or(measured.compute.map(Known::measured));
             workload.gpu_memory = workload.gpu_memory.or(measured.need.map(Known::measured));
             workload.duty = workload.duty.or(measured.duty.map(Known::measured));
-            changed += u64::from(before != (workload.gpu_memory, workload.duty));
+            changed += u64::from(before != (workload.gpu_memory, workload.duty, workload.compute));
         }
         changed
     }

@@ -383,27 +383,63 @@ fn a_window_is_known_by_any_of_the_pods() {
     assert_eq!(sparse.evidence().activity.unwrap().windows(), 20);
 }
 
+fn planned(case: &Case, demand: &Demand) -> tesela_model::plan::Plan {
+    let input = PlanInput {
+        products: ProductTable::builtin(),
+        fleet: &case.fleet,
+        demand,
+        findings: &[],
+        prices: None,
+        settings: Settings::default(),
+    };
+    let made = plan(&input);
+    assert_eq!(validate(&input, &made), []);
+    made
+}
+
+/// More work never takes less hardware: who keeps a GPU busy does not get a seventh of one.
+#[test]
+fn measured_work_keeps_the_compute_that_it_keeps_busy() {
+    let held = |percent: u64| {
+        let case = whole().pod("web-n-0", 5, percent).pod("web-n-1", 5, percent);
+        let mut demand = case.demand.clone();
+        case.evidence().apply(&mut demand);
+        let plan = planned(&case, &demand);
+        let slices = |a: &tesela_model::plan::Assignment| match (&a.profile, a.replicas) {
+            (Some(profile), None) => u64::from(profile.slices()) * 1000 / 7,
+            (None, Some(replicas)) => 1000 / u64::from(replicas),
+            _ => 1000,
+        };
+        plan.assignments.iter().map(|a| slices(a) * a.count).sum::<u64>()
+    };
+    let all: Vec<u64> = [35, 50, 60, 95, 100].into_iter().map(held).collect();
+    assert!(all.is_sorted(), "{all:?}");
+    assert_eq!(all.last(), Some(&2000), "{all:?}");
+    assert!(held(50) >= 2 * 500, "{all:?}");
+}
+
 #[test]
 fn a_measured_workload_leaves_its_whole_gpu() {
-    let case = whole().pod("web-n-0", 7, 80).pod("web-n-1", 6, 30);
+    let case = whole().pod("web-n-0", 7, 40).pod("web-n-1", 6, 30);
     let of = |demand: &Demand| {
-        let input = PlanInput {
-            products: ProductTable::builtin(),
-            fleet: &case.fleet,
-            demand,
-            findings: &[],
-            prices: None,
-            settings: Settings::default(),
-        };
-        let made = plan(&input);
-        assert_eq!(validate(&input, &made), []);
-        made.assignments.iter().map(|a| (a.mode, a.count)).collect::<Vec<_>>()
+        planned(&case, demand).assignments.iter().map(|a| (a.mode, a.count)).collect::<Vec<_>>()
     };
     assert_eq!(of(&case.demand), [(Mode::Exclusive, 2)]);
     let mut after = case.demand.clone();
     case.evidence().apply(&mut after);
     after.workloads[0] = after.workloads[0].clone().with(|w| w.count = 2);
-    assert_eq!(of(&after), [(Mode::Mig, 2)]);
+    assert_eq!(of(&after), [(Mode::TimeSliced, 2)]);
+    // Work that needs an instance gets one with the compute that it keeps busy: 30 % and a reserve are 3 of 7 slices.
+    let case = whole().pod("web-n-0", 7, 30).pod("web-n-1", 6, 28);
+    let mut cut = case.demand.clone();
+    case.evidence().apply(&mut cut);
+    cut.workloads[0].isolation = Some(Known::given(tesela_model::demand::Isolation::Instance));
+    let made = planned(&case, &cut);
+    assert!(
+        made.assignments.iter().all(|a| a.profile.as_ref().unwrap().slices() == 3),
+        "{:?}",
+        made.assignments
+    );
 }
 
 proptest! {

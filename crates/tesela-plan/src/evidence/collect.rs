@@ -202,7 +202,7 @@ impl<'a> Collector<'a> {
             let pod = PodRef { namespace: owner.workload.namespace.clone(), name: format!("{node}/{gpu}") };
             let holder = Holder {
                 workload: owner.workload,
-                hold: Hold::Own(owner.memory),
+                hold: Hold::Own(owner.gpu),
                 nodes: Vec::new(),
                 since: owner.since,
                 failing: owner.failing,

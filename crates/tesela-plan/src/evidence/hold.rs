@@ -9,11 +9,20 @@ use tesela_model::resource::{GpuDevice, GpuResource};
 
 use super::collect::Scene;
 
+/// A GPU or an instance, as evidence needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Device {
+    /// Its memory, where known.
+    pub(super) memory: Option<Mib>,
+    /// Which part of its GPU's compute it has, in thousandths.
+    pub(super) part: u64,
+}
+
 /// How a pod holds its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Alone; with the device's memory, where known.
-    Own(Option<Mib>),
+    /// Alone.
+    Own(Device),
     /// With others.
     Shared,
     /// Its node is not known.
@@ -24,7 +33,10 @@ impl Hold {
     /// The same hold in several lives: of devices alone the larger, since each life fitted into its own.
     pub(super) fn joined(self, other: Self) -> Option<Self> {
         match (self, other) {
-            (Self::Own(a), Self::Own(b)) => Some(Self::Own(a.zip(b).map(|(a, b)| a.max(b)))),
+            (Self::Own(a), Self::Own(b)) => Some(Self::Own(Device {
+                memory: a.memory.zip(b.memory).map(|(a, b)| a.max(b)),
+                part: a.part.max(b.part),
+            })),
             (a, b) => (a == b).then_some(a),
         }
     }
@@ -34,8 +46,8 @@ impl Hold {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner<'a> {
     pub(super) workload: &'a WorkloadKey,
-    /// Memory of one of the GPUs.
-    pub(super) memory: Option<Mib>,
+    /// One of the GPUs.
+    pub(super) gpu: Device,
     /// When the last of its pods there started; before, the GPUs may have been another's.
     pub(super) since: Option<i64>,
     /// Whether all its pods there fail.
@@ -58,9 +70,9 @@ pub(super) fn whole_nodes<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Owner<'a>>
         let Some(&(workload, devices, alone)) = held.get(node.name.as_str()) else { continue };
         let whole = node.gpus.iter().all(|g| g.offer == Offer::Exclusive);
         if alone && whole && node.held_by_others.is_empty() && devices == node.gpus.len() as u64 {
-            let memory = memory(scene, node, &GpuResource::gpu());
+            let gpu = device(scene, node, &GpuResource::gpu());
             let (since, failing) = lives(scene, workload, &node.name);
-            nodes.insert(node.name.as_str(), Owner { workload, memory, since, failing });
+            nodes.insert(node.name.as_str(), Owner { workload, gpu, since, failing });
         }
     }
     nodes
@@ -87,12 +99,12 @@ pub(super) fn hold(scene: &Scene<'_>, node: Option<&Node>, resource: &GpuResourc
                 }
                 _ => false,
             });
-    if shared { Hold::Shared } else { Hold::Own(memory(scene, node, resource)) }
+    if shared { Hold::Shared } else { Hold::Own(device(scene, node, resource)) }
 }
 
-/// Memory of one device of a name on a node; the least, where devices differ.
-fn memory(scene: &Scene<'_>, node: &Node, resource: &GpuResource) -> Option<Mib> {
-    let of_gpu = |gpu: &tesela_model::fleet::Gpu| -> Option<Mib> {
+/// One device of a name on a node; of devices that differ the least memory and the largest part.
+fn device(scene: &Scene<'_>, node: &Node, resource: &GpuResource) -> Device {
+    let of_gpu = |gpu: &tesela_model::fleet::Gpu| -> Option<Device> {
         let product = scene.products.look_up(&gpu.product);
         let profile = match (&resource.device, &gpu.offer) {
             (GpuDevice::Gpu, Offer::Mig { instances, .. }) if node.mig_strategy == MigStrategy::Single => {
@@ -104,10 +116,19 @@ fn memory(scene: &Scene<'_>, node: &Node, resource: &GpuResource) -> Option<Mib>
             (GpuDevice::Mig(_), _) => return None,
         };
         match profile {
-            Some(profile) => product?.profile(profile.as_str()).ok()?.memory,
+            Some(profile) => {
+                let (product, profile) = (product?, product?.profile(profile.as_str()).ok()?);
+                let part = u64::from(profile.compute_slices) * 1000;
+                let part = part.div_ceil(u64::from(product.compute_slices.max(1)));
+                Some(Device { memory: profile.memory, part })
+            }
             // The table's figure and the node's label may differ; the plan must fit both.
-            None => product.and_then(|p| p.memory).into_iter().chain(gpu.memory).min(),
+            None => {
+                let memory = product.and_then(|p| p.memory).into_iter().chain(gpu.memory).min();
+                Some(Device { memory, part: 1000 })
+            }
         }
     };
-    node.gpus.iter().filter_map(of_gpu).min()
+    let all = || node.gpus.iter().filter_map(of_gpu);
+    Device { memory: all().filter_map(|d| d.memory).min(), part: all().map(|d| d.part).max().unwrap_or(1000) }
 }

@@ -9,7 +9,7 @@ use tesela_model::usage::Metric;
 use super::collect::Collector;
 use super::heap::Use;
 use super::hold::Hold;
-use super::{FEW_SAMPLES, Measured, RESERVE_LEAST, RESERVE_PERCENT, Unread};
+use super::{COMPUTE_PERCENT, FEW_SAMPLES, Measured, RESERVE_LEAST, RESERVE_PERCENT, Unread};
 use crate::input::Settings;
 
 /// A pod that was measured.
@@ -17,6 +17,8 @@ struct Pod<'a> {
     used: &'a Use,
     /// Memory of its device.
     memory: Option<Mib>,
+    /// Part of a GPU's compute that its device has, in thousandths.
+    part: u64,
     failing: bool,
 }
 
@@ -24,9 +26,9 @@ pub(super) fn measured(all: &Collector<'_>, settings: &Settings) -> BTreeMap<Wor
     let mut pods = BTreeMap::<&WorkloadKey, Vec<Pod<'_>>>::new();
     for (name, used) in &all.own.pods {
         if let Some(holder) = all.ground.holders.get(name)
-            && let Hold::Own(memory) = holder.hold
+            && let Hold::Own(device) = holder.hold
         {
-            let pod = Pod { used, memory, failing: holder.failing };
+            let pod = Pod { used, memory: device.memory, part: device.part, failing: holder.failing };
             pods.entry(holder.workload).or_default().push(pod);
         }
     }
@@ -67,12 +69,19 @@ fn workload(pods: &[Pod<'_>], reserves: bool, settings: &Settings) -> Measured {
         let whole = busy.div_ceil(10).saturating_mul(10);
         whole.max(u64::from(least)).min(1000)
     });
+    let compute = by.filter(|by| by.is_time() && samples >= FEW_SAMPLES && shows_work).and_then(|by| {
+        let busy = |pod: &Pod<'_>| Some((permille(pod.used, by)? * pod.part).div_ceil(1000));
+        let most = pods.iter().filter_map(busy).max()?;
+        let with_reserve = (most * 100).div_ceil(COMPUTE_PERCENT).div_ceil(10).saturating_mul(10);
+        Duty::permille(u16::try_from(with_reserve.min(1000)).ok()?)
+    });
     Measured {
         pods: pods.len() as u64,
         peak,
         need,
         unread,
         duty: duty.and_then(|d| Duty::permille(u16::try_from(d).ok()?)),
+        compute,
         by,
         span_ms: span.map_or(0, |(first, last)| last - first),
         samples,
