@@ -182,7 +182,7 @@ fn a_job_that_is_not_there_does_not_work() {
     let joint = job.rests_on("joint activity").unwrap();
     assert!(joint.contains("2 workloads over 2016 windows"), "{joint}");
     // It runs since a day; a gap in that day is not known.
-    let gaps = |k: u64| k >= 6 * DAY && k % 6 != 0;
+    let gaps = |k: u64| k >= 6 * DAY && !k.is_multiple_of(6);
     let job = Planned::new("job_gaps", &two("Job", DAY), &both(gaps), &["--at-once", "1"]);
     let joint = job.rests_on("joint activity").unwrap();
     assert!(joint.contains(&format!("2 workloads over {} windows", 7 * DAY - DAY / 6)), "{joint}");
