@@ -148,6 +148,8 @@ pub struct Workload {
     pub slo: Option<Slo>,
     /// Share of the time it works; `None` = not known.
     pub duty: Option<Known<Duty>>,
+    /// Least part of a GPU's compute that a pod needs on each of its GPUs; `None` = not known.
+    pub compute: Option<Known<Duty>>,
     /// A mode that a person chose; the decision then only checks it.
     pub mode: Option<Mode>,
     /// A MIG profile that a person chose, by its name on the product where it runs.

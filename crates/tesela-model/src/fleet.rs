@@ -127,6 +127,10 @@ pub struct Node {
     pub cpu_taken: MilliCpu,
     /// Main memory that pods outside the demand request here.
     pub memory_taken: Bytes,
+    /// Pods that kubelet takes; `None` = not known, not a constraint.
+    pub pods: Option<u64>,
+    /// Pods outside the demand that are here.
+    pub pods_taken: u64,
     /// The GPUs, in index order where known.
     pub gpus: Vec<Gpu>,
     /// How many devices of a name kubelet gives out, where that is fewer than the GPUs offer: some do not work.

@@ -232,6 +232,7 @@ fn take_from_nodes(
         if let Some(node) = record.node.as_ref().and_then(|name| nodes.get_mut(name)) {
             node.cpu_taken = MilliCpu(node.cpu_taken.0.saturating_add(record.cpu.0));
             node.memory_taken = Bytes(node.memory_taken.0.saturating_add(record.memory.0));
+            node.pods_taken += 1;
         }
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn plan(input: &PlanInput<'_>, decisions: &[Decision], outcome: &Outc
         ..summary(input, outcome, &nodes, &headroom)
     };
     let sensitivity = what_if::sensitivity(input, decisions, &summary);
-    let restarting = restarts::restarting(input, decisions, outcome, &assignments, &pools);
+    let restarting = restarts::restarting(input, outcome, &assignments, &pools);
     let mut findings = input.findings.to_vec();
     findings.extend(quota::findings(input.fleet, input.demand, &assignments, &unmet, &quotas));
     findings.extend(headroom::findings(input, &headroom));

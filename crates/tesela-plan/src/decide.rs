@@ -30,8 +30,13 @@ pub(crate) enum Shape {
 pub(crate) enum InstanceNeed {
     /// Exactly this profile, on any product that has it.
     Profile(ProfileName),
-    /// The smallest profile with this much memory (need and context overhead together).
-    Memory(Mib),
+    /// The smallest profile that has at least this.
+    Least {
+        /// Need and context overhead together.
+        memory: Mib,
+        /// Thousandths of the whole GPU's compute; 0 = not known.
+        compute: u16,
+    },
 }
 
 /// What a share must offer.
@@ -45,6 +50,8 @@ pub(crate) struct ShareNeed {
     pub(crate) tenant: Option<String>,
     /// Thousandths of the time it works.
     pub(crate) duty: u16,
+    /// Whether its name must carry `.shared`, where running pods ask for just that name.
+    pub(crate) renamed: Option<bool>,
 }
 
 /// Ways that satisfy a workload, the best first, with the reason for the first.
@@ -101,7 +108,7 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
     let said_light = w.duty.is_some_and(|d| d.value.as_permille() <= settings.light_duty_permille);
     let light = said_light || w.duty.is_none() && w.interactive.is_some_and(|i| i.value);
     let needs = format!("needs {} of GPU memory", w.gpu_memory.map_or(Mib(0), |m| m.value));
-    let instance = Shape::Instance(InstanceNeed::Memory(need));
+    let instance = Shape::Instance(least(w, need));
     if let Some(slo) = &w.slo {
         let (percentile, latency) = (percentile(slo.percentile), slo.latency_ms);
         let reason = format!("{needs} and promises p{percentile} within {latency} ms, so it takes no turns");
@@ -116,6 +123,7 @@ fn choose(w: &Workload, isolation: Isolation, said: bool, settings: &Settings) -
             memory: Some(need),
             tenant: (isolation == Isolation::Tenant).then(|| w.tenant.clone()),
             duty,
+            renamed: None,
         });
         let why = if let Some(sharers) = joint(w) {
             format!("{needs}, and who works when lets {sharers} pods share a device")
@@ -169,7 +177,13 @@ fn without_need(w: &Workload, isolation: Isolation) -> (Vec<Shape>, String) {
     }
     // Where the request leads to a share among strangers, a share of its tenant's own or a whole GPU must do.
     let shapes = if isolation == Isolation::Tenant {
-        let own = ShareNeed { mode: Mode::TimeSliced, memory: None, tenant: Some(w.tenant.clone()), duty: 0 };
+        let own = ShareNeed {
+            mode: Mode::TimeSliced,
+            memory: None,
+            tenant: Some(w.tenant.clone()),
+            duty: 0,
+            renamed: None,
+        };
         vec![Shape::AsRequested, Shape::Share(own), Shape::Whole]
     } else {
         vec![Shape::AsRequested]
@@ -199,10 +213,10 @@ fn chosen_by_hand(
         Mode::Mig => {
             match (&w.profile, need_with_context(w, settings), w.request.as_ref().map(|r| &r.device)) {
                 (Some(profile), _, _) => Shape::Instance(InstanceNeed::Profile(profile.clone())),
-                (None, Some(need), _) => Shape::Instance(InstanceNeed::Memory(need)),
+                (None, Some(need), _) => Shape::Instance(least(w, need)),
                 (None, None, Some(GpuDevice::Mig(p))) => Shape::Instance(InstanceNeed::Profile(p.clone())),
                 // Any instance will do; the smallest is the least claim.
-                (None, None, _) => Shape::Instance(InstanceNeed::Memory(Mib(1))),
+                (None, None, _) => Shape::Instance(least(w, Mib(1))),
             }
         }
         Mode::TimeSliced | Mode::Mps if isolation >= Isolation::Instance => {
@@ -216,6 +230,7 @@ fn chosen_by_hand(
             memory: need_with_context(w, settings),
             tenant: (isolation == Isolation::Tenant || mode == Mode::Mps).then(|| w.tenant.clone()),
             duty: w.duty.map_or(settings.assumed_duty_permille, |d| d.value.as_permille()),
+            renamed: None,
         }),
     };
     (vec![shape], reason)
@@ -226,6 +241,11 @@ fn chosen_by_hand(
 fn joint(w: &Workload) -> Option<u16> {
     let duty = w.duty.filter(|d| d.origin == Origin::Estimated)?;
     Some(1000 / duty.value.as_permille().max(1))
+}
+
+/// An instance with so much memory, and with the compute that the work needs where that is known.
+fn least(w: &Workload, memory: Mib) -> InstanceNeed {
+    InstanceNeed::Least { memory, compute: w.compute.map_or(0, |c| c.value.as_permille()) }
 }
 
 /// What a pod needs of each GPU, the CUDA context included.

@@ -10,7 +10,7 @@ mod share;
 mod whole;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tesela_model::demand::{Isolation, Workload};
@@ -81,6 +81,9 @@ impl Recipe {
 pub(crate) struct Seats {
     pub(crate) workload: usize,
     pub(crate) count: u64,
+    /// Whether they get what their workload's running pods hold, where such devices are free: pods of one workload have
+    /// one template.
+    pub(crate) like_running: bool,
 }
 
 /// Pods that found no seat.
@@ -101,6 +104,8 @@ pub(crate) struct Placer<'p, 'a> {
     /// Nodes that satisfy the constraints of each of the set-up's groups.
     eligible: Vec<Rc<Vec<usize>>>,
     guide: Guide,
+    /// Workloads of [`Seats::like_running`].
+    like_running: BTreeSet<usize>,
 }
 
 impl<'p, 'a> Placer<'p, 'a> {
@@ -111,7 +116,16 @@ impl<'p, 'a> Placer<'p, 'a> {
         world: World<'a>,
     ) -> Self {
         let eligible = setup.eligible();
-        Self { input, decisions, world, setup, avoided: Vec::new(), eligible, guide: Guide::default() }
+        Self {
+            input,
+            decisions,
+            world,
+            setup,
+            avoided: Vec::new(),
+            eligible,
+            guide: Guide::default(),
+            like_running: BTreeSet::new(),
+        }
     }
 
     /// Avoids some nodes from now on.
@@ -145,6 +159,7 @@ impl<'p, 'a> Placer<'p, 'a> {
     pub(crate) fn place_all(&mut self, seats: &[Seats], recipe: &Recipe) -> Vec<Unseated> {
         self.avoid(recipe.avoid, seats);
         self.guide = Rc::clone(&recipe.guide);
+        self.like_running = seats.iter().filter(|s| s.like_running).map(|s| s.workload).collect();
         let mut keyed: Vec<_> = Vec::new();
         for seat in seats.iter().filter(|s| s.count > 0) {
             keyed.push((self.rank(seat.workload, recipe), seat));
@@ -227,6 +242,9 @@ impl<'p, 'a> Placer<'p, 'a> {
     fn place_by_shapes(&mut self, w: usize, count: u64, only: Option<usize>) -> u64 {
         let decisions = self.decisions;
         let mut placed = 0;
+        if self.like_running.contains(&w) {
+            placed += self.place_as_requested(w, count, only);
+        }
         for shape in &decisions[w].shapes {
             if placed == count {
                 break;
@@ -314,6 +332,8 @@ impl<'p, 'a> Placer<'p, 'a> {
                     memory: None,
                     tenant: None,
                     duty: self.input.settings.assumed_duty_permille,
+                    // Other pods of the workload run with this name, and one template serves them all.
+                    renamed: (!workload.running.is_empty()).then_some(true),
                 };
                 // A share that is made for it is one device; several are only had where they are offered.
                 if workload.gpus > 1 {
@@ -391,7 +411,8 @@ impl<'p, 'a> Placer<'p, 'a> {
         let spread = workload
             .max_per_node
             .map_or(u64::MAX, |max| u64::from(max).saturating_sub(state.pods.get(&w).copied().unwrap_or(0)));
-        by(state.cpu_left, workload.cpu.0).min(by(state.memory_left, workload.memory.0)).min(spread)
+        let pods = state.pods_left.unwrap_or(u64::MAX);
+        by(state.cpu_left, workload.cpu.0).min(by(state.memory_left, workload.memory.0)).min(pods).min(spread)
     }
 
     fn took(&mut self, w: usize, node: usize, pods: u64) {
@@ -446,6 +467,6 @@ impl<'p, 'a> Placer<'p, 'a> {
 pub(crate) fn wanted_profile(rules: &MigRules<'_>, need: &InstanceNeed) -> Option<usize> {
     match need {
         InstanceNeed::Profile(name) => rules.find(name),
-        InstanceNeed::Memory(memory) => rules.smallest(*memory),
+        InstanceNeed::Least { memory, compute } => rules.smallest(*memory, *compute),
     }
 }

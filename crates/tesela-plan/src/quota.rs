@@ -74,6 +74,7 @@ pub fn findings(
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(below_those_in_force(fleet, quotas));
+    found.extend(above_those_in_force(fleet, assignments));
     found.extend(no_room_to_roll(demand, assignments));
     for tenant in &demand.tenants {
         for (resource, total) in &tenant.quota {
@@ -120,6 +121,38 @@ fn below_those_in_force(fleet: &Fleet, quotas: &[Quota]) -> Option<Finding> {
         subject: "Plan/quotas".into(),
         message: format!("the plan grants what its pods request, less than quotas in force: {shown}{more}"),
         fix: "where a namespace shall keep what it was given, write it as its tenant's `quota` in a Demand"
+            .into(),
+    })
+}
+
+/// Kubernetes takes the lowest quota, so one that is there already may refuse what the plan places.
+fn above_those_in_force(fleet: &Fleet, assignments: &[Assignment]) -> Option<Finding> {
+    let mut needs: BTreeMap<(&str, &GpuResource), u64> = BTreeMap::new();
+    let mut new: BTreeSet<(&str, &GpuResource)> = BTreeSet::new();
+    for a in assignments {
+        let key = (a.namespace.as_str(), &a.resource);
+        let need = needs.entry(key).or_insert(0);
+        *need = need.saturating_add(a.count.saturating_mul(u64::from(a.gpus)));
+        if a.staying < a.count {
+            new.insert(key);
+        }
+    }
+    let refused = new.into_iter().filter_map(|key| {
+        let (namespace, resource) = key;
+        let now = *fleet.quotas_in_force.get(&(namespace.to_owned(), resource.clone()))?;
+        let need = needs.get(&key).copied().unwrap_or(0);
+        (need > now).then(|| format!("{namespace} requests {need} of {resource}, {now} allowed"))
+    });
+    let refused = refused.collect::<Vec<_>>();
+    let shown = refused.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = refused.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!refused.is_empty()).then(|| Finding {
+        severity: Severity::Error,
+        rule: "quota-in-force-refuses".into(),
+        subject: "Plan/quotas".into(),
+        message: format!("quotas in force would refuse what the plan places: {shown}{more}"),
+        fix: "raise these ResourceQuotas before the steps are carried out; those that the steps write do not replace them"
             .into(),
     })
 }

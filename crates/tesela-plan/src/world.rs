@@ -9,11 +9,11 @@ pub(crate) mod mig;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tesela_model::demand::PodRef;
+use tesela_model::demand::{Holding, PodRef};
 use tesela_model::fleet::{MigStrategy, Mode, Node, Offer};
 use tesela_model::product::{Product, ProfileName};
 use tesela_model::quantity::Mib;
-use tesela_model::resource::GpuResource;
+use tesela_model::resource::{GpuDevice, GpuResource};
 
 use self::mig::MigRules;
 
@@ -176,6 +176,8 @@ pub(crate) struct NodeState<'a> {
     pub(crate) cpu_left: Option<u64>,
     /// Bytes left; `None` = not a constraint.
     pub(crate) memory_left: Option<u64>,
+    /// Pods that may still come; `None` = not a constraint.
+    pub(crate) pods_left: Option<u64>,
     pub(crate) gpus: Vec<GpuState<'a>>,
     pub(crate) full: Option<Full>,
     pub(crate) strategy: MigStrategy,
@@ -284,6 +286,33 @@ impl NodeState<'_> {
         }
     }
 
+    /// Whether a workload gets new devices here like the one that its pods hold here today, of the same name and on a
+    /// GPU that stays what it is.
+    pub(crate) fn takes_alike(&self, workload: usize, held: &Holding) -> bool {
+        let new = |users: &[User]| {
+            users.iter().any(|u| {
+                u.owner == Owner::Workload(workload) && u.devices == held.devices && u.staying < u.units
+            })
+        };
+        self.gpus.iter().any(|gpu| match (&gpu.content, gpu.today, &self.full, &held.resource.device) {
+            (Content::Full(users), Some(Offer::Exclusive), Some(Full::Whole), GpuDevice::Gpu) => {
+                !held.resource.shared && new(users)
+            }
+            (
+                Content::Full(users),
+                Some(Offer::TimeSliced { replicas }),
+                Some(Full::Shared(s)),
+                GpuDevice::Gpu,
+            ) => (s.mode, s.replicas) == (Mode::TimeSliced, *replicas) && new(users),
+            (Content::Mig(cuts), Some(Offer::Mig { instances, .. }), _, GpuDevice::Mig(profile)) => {
+                cuts.iter().any(|cut| {
+                    new(&cut.users) && instances.iter().any(|i| i.start == cut.start && i.profile == *profile)
+                })
+            }
+            _ => false,
+        })
+    }
+
     /// Pods that leave this node, by the devices they hold.
     pub(crate) fn leavers(&self) -> usize {
         self.gpus.iter().map(|g| g.leaving.len()).sum()
@@ -297,6 +326,7 @@ impl NodeState<'_> {
         };
         less(&mut self.cpu_left, cpu);
         less(&mut self.memory_left, memory);
+        less(&mut self.pods_left, 1);
         *self.pods.entry(workload).or_insert(0) += pods;
     }
 }

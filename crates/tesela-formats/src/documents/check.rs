@@ -156,8 +156,8 @@ impl<'a> Check<'a> {
         None
     }
 
-    /// Thousandths of the time, 0 to 1000.
-    pub(crate) fn duty(&mut self, written: &Located<DutyText>) -> Option<u16> {
+    /// Thousandths of the time, or of a GPU, 0 to 1000.
+    pub(crate) fn part(&mut self, field: &str, written: &Located<DutyText>) -> Option<u16> {
         let text = written.value.0.text();
         let trimmed = text.trim();
         let value = match trimmed.strip_suffix('%') {
@@ -174,7 +174,7 @@ impl<'a> Check<'a> {
                 format!("write `{trimmed}%`, or a number from 0 to 1"),
             ),
             Ok(_) | Err(DecimalError::TooLarge) => {
-                ("number-range", "is more than all of the time", "write 0% to 100%, or 0 to 1".to_owned())
+                ("number-range", "is more than all of it", "write 0% to 100%, or 0 to 1".to_owned())
             }
             Err(DecimalError::Negative) => {
                 ("number-range", "is negative", "write 0% to 100%, or 0 to 1".to_owned())
@@ -185,10 +185,10 @@ impl<'a> Check<'a> {
                 "round it to one decimal of a percent".to_owned(),
             ),
             Err(DecimalError::Malformed) => {
-                ("invalid-value", "is no share of the time", "write it as `10%` or 0.1".to_owned())
+                ("invalid-value", "is no share", "write it as `10%` or 0.1".to_owned())
             }
         };
-        self.error(written.at, rule, &text, format!("`duty: {}` {message}", shown(&text)), fix);
+        self.error(written.at, rule, &text, format!("`{field}: {}` {message}", shown(&text)), fix);
         None
     }
 

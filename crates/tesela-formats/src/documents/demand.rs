@@ -86,6 +86,8 @@ pub struct WorkloadEdit {
     pub slo: Option<Slo>,
     /// Share of the time it works.
     pub duty: Option<Known<Duty>>,
+    /// Least part of a GPU's compute.
+    pub compute: Option<Known<Duty>>,
     /// A mode that a person chose.
     pub mode: Option<Mode>,
     /// A MIG profile that a person chose.

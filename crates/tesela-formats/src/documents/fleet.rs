@@ -79,6 +79,8 @@ fn refine(seen: Node, written: Node) -> Node {
         memory: written.memory.or(seen.memory),
         cpu_taken: seen.cpu_taken,
         memory_taken: seen.memory_taken,
+        pods: seen.pods,
+        pods_taken: seen.pods_taken,
         held_by_others: seen.held_by_others,
         // What kubelet gives out is known of the GPUs as they were seen.
         allocatable: if same_offers { seen.allocatable } else { written.allocatable },

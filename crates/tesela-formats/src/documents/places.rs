@@ -51,6 +51,7 @@ pub(super) const DEMAND: &[Place] = &[
     at("count", "spec.workloads[]"),
     at("cpu", "spec.workloads[]"),
     at("duty", "spec.workloads[]"),
+    at("compute", "spec.workloads[]"),
     at("effect", "spec.workloads[].tolerations[]"),
     at("gpuMemory", "spec.workloads[]"),
     at("gpus", "spec.workloads[]"),

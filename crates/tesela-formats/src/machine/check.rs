@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
     ) -> Option<MachineProcess> {
         let pid = self.check.count("pid", Some(&spec.pid), 1, MOST_PID);
         let memory = self.check.count("memory_mib", spec.memory_mib.as_ref(), 1, 1 << 24);
-        let busy = spec.busy.as_ref().and_then(|busy| self.check.duty(busy)).unwrap_or(0);
+        let busy = spec.busy.as_ref().and_then(|busy| self.check.part("busy", busy)).unwrap_or(0);
         let (instance, compute) = self.place(spec, entries, mig)?;
         Some(MachineProcess {
             pid: pid?,

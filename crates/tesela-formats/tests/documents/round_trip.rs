@@ -157,6 +157,7 @@ fn workload() -> impl Strategy<Value = Workload> {
                 isolation,
                 slo,
                 duty: facts.1,
+                compute: facts.1,
                 mode,
                 profile: profile.map(|text| text.parse().unwrap()),
                 products: products.into_iter().map(str::to_owned).collect(),

@@ -175,6 +175,8 @@ pub(super) fn observe(
         memory: record.allocatable.memory.or(record.capacity.memory),
         cpu_taken: MilliCpu(0),
         memory_taken: Bytes(0),
+        pods: record.allocatable.pods.or(record.capacity.pods),
+        pods_taken: 0,
         gpus,
         allocatable,
         mig_strategy: strategy,

@@ -343,7 +343,13 @@ fn rule(requirement: Requirement, field: bool) -> LabelRule {
 fn not_looked_at(spec: &PodSpec, repels: bool, attracts: bool) -> BTreeSet<&'static str> {
     let more = |terms: &[PodAffinityTerm], kept: bool| terms.len() > usize::from(kept);
     let spread = spec.topology_spread_constraints.iter().any(|c| c.when_unsatisfiable != "ScheduleAnyway");
+    let containers = || spec.containers.iter().chain(&spec.init_containers);
+    let host_port = containers().flat_map(|c| &c.ports).any(|port| port.host_port > 0);
+    let devices =
+        containers().any(|c| c.resources.requests.other_devices || c.resources.limits.other_devices);
     [
+        (host_port, "hostPort"),
+        (devices, "devices that are no GPUs"),
         (spread, "topologySpreadConstraints"),
         (more(&spec.affinity.pod_affinity.required, attracts), "podAffinity"),
         (more(&spec.affinity.pod_anti_affinity.required, repels), "podAntiAffinity"),

@@ -150,6 +150,16 @@ pub(super) struct Container {
     pub(super) restart_policy: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) resources: Resources,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) ports: Vec<ContainerPort>,
+}
+
+/// `ContainerPort`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ContainerPort {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) host_port: u32,
 }
 
 /// `ResourceRequirements`.
@@ -326,7 +336,11 @@ pub(super) struct QuotaSpec {
 pub(super) struct ResourceList {
     pub(super) cpu: Option<MilliCpu>,
     pub(super) memory: Option<Bytes>,
+    /// Pods that a node takes.
+    pub(super) pods: Option<u64>,
     pub(super) gpus: BTreeMap<GpuResource, u64>,
+    /// Whether it names devices that are no GPUs.
+    pub(super) other_devices: bool,
 }
 
 impl<'de> Deserialize<'de> for ResourceList {
@@ -352,6 +366,10 @@ impl<'de> Deserialize<'de> for ResourceList {
                             let text = map.next_value::<Quantity>()?;
                             list.memory = Some(Bytes(parse_quantity(&text.0).map_err(told)?));
                         }
+                        "pods" => {
+                            let text = map.next_value::<Quantity>()?;
+                            list.pods = Some(parse_quantity(&text.0).map_err(told)?);
+                        }
                         other => match other.parse::<GpuResource>() {
                             Ok(resource) => {
                                 let text = map.next_value::<Quantity>()?;
@@ -365,6 +383,7 @@ impl<'de> Deserialize<'de> for ResourceList {
                                 list.gpus.insert(resource, amount);
                             }
                             Err(_) => {
+                                list.other_devices |= name.contains('/');
                                 map.next_value::<IgnoredAny>()?;
                             }
                         },

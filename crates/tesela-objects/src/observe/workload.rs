@@ -71,6 +71,7 @@ fn workload(key: WorkloadKey, pods: &Pods<'_>, drafts: &mut Vec<Draft>) -> Optio
         isolation: None,
         slo: None,
         duty: None,
+        compute: None,
         mode: None,
         profile: None,
         products: Vec::new(),

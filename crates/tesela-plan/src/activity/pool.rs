@@ -226,6 +226,7 @@ mod tests {
             isolation: isolation.map(Known::given),
             slo: None,
             duty: None,
+            compute: None,
             mode: None,
             profile: None,
             products: Vec::new(),

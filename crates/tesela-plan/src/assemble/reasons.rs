@@ -6,7 +6,7 @@ use tesela_model::plan::Assignment;
 use tesela_model::resource::{GpuDevice, GpuResource};
 
 use super::{Seat, Taken};
-use crate::decide::{Decision, InstanceNeed, Shape};
+use crate::decide::{Decision, InstanceNeed, Shape, percent};
 use crate::input::PlanInput;
 use crate::place::{most_replicas, wanted_profile};
 use crate::planner::Outcome;
@@ -43,13 +43,18 @@ pub(super) fn reason(
         return format!("{why}; {stay}");
     }
     match (wanted, seat.mode) {
-        (Some(Shape::Instance(InstanceNeed::Memory(need))), Mode::Mig) => {
+        (Some(Shape::Instance(InstanceNeed::Least { memory, compute })), Mode::Mig) => {
             let profile = seat.profile.as_ref().map_or(String::new(), ToString::to_string);
             let overhead = input.settings.context_overhead;
-            format!(
-                "{why}: {profile} is the smallest profile of {} that holds {need} ({overhead} of it for the CUDA context)",
+            let reason = format!(
+                "{why}: {profile} is the smallest profile of {} that holds {memory} ({overhead} of it for the CUDA context)",
                 seat.product
-            )
+            );
+            if *compute == 0 {
+                reason
+            } else {
+                format!("{reason} and has {} of the compute", percent(*compute))
+            }
         }
         (Some(Shape::Share(need)), Mode::TimeSliced | Mode::Mps) => {
             let most = most_replicas(kind.and_then(|k| k.memory), need, &input.settings);
@@ -93,7 +98,14 @@ fn no_instance(kind: Option<&Kind<'_>>, wanted: Option<&Shape>) -> &'static str 
     };
     match &kind.rules {
         None => "this product has no MIG",
-        Some(rules) if wanted_profile(rules, need).is_none() => "no profile of this product is large enough",
+        Some(rules) if wanted_profile(rules, need).is_none() => match need {
+            InstanceNeed::Least { memory, compute }
+                if *compute > 0 && rules.smallest(*memory, 0).is_some() =>
+            {
+                "no smaller instance of this product has the compute that it keeps busy"
+            }
+            _ => "no profile of this product is large enough",
+        },
         Some(_) => "no instance was to be had where it may run",
     }
 }

@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 
 use tesela_model::plan::{Assignment, PlannedPool, Restart, RestartCause};
 
-use crate::decide::Decision;
 use crate::input::PlanInput;
 use crate::planner::Outcome;
-use crate::running;
 
 /// Pods that get another device, and pods whose controller replaces them because its pod template must change.
 pub(super) fn restarting(
     input: &PlanInput<'_>,
-    decisions: &[Decision],
     outcome: &Outcome<'_>,
     assignments: &[Assignment],
     pools: &[PlannedPool],
@@ -22,10 +19,8 @@ pub(super) fn restarting(
     for (w, workload) in input.demand.workloads.iter().enumerate() {
         let key = &workload.key;
         let template = patched.contains(&(key.namespace.as_str(), key.kind.as_str(), key.name.as_str()));
-        for held in &workload.running {
-            let moves = outcome.moving.contains(&w)
-                && !running::matches(input, &outcome.sharers, &decisions[w], w, held);
-            let cause = match (moves, template) {
+        for (h, held) in workload.running.iter().enumerate() {
+            let cause = match (outcome.leaving.contains(&(w, h)), template) {
                 (true, _) => RestartCause::Moves,
                 (false, true) => RestartCause::Template,
                 (false, false) => continue,

@@ -3,7 +3,7 @@
 use tesela_model::demand::Workload;
 use tesela_model::fleet::Mode;
 
-use crate::decide::{Decision, InstanceNeed, Shape};
+use crate::decide::{Decision, InstanceNeed, Shape, need_with_context};
 use crate::input::PlanInput;
 use crate::planner::Outcome;
 use crate::world::{NodeState, Source};
@@ -15,7 +15,12 @@ pub(super) fn why(input: &PlanInput<'_>, decision: &Decision, outcome: &Outcome<
     let world = &outcome.world;
     let there = || world.nodes.iter().filter(|n| n.name().is_some() && !n.gpus.is_empty());
     if there().next().is_none() {
-        return format!("wants {what}; there is no GPU node");
+        let why = match input.fleet.buy.is_empty() {
+            true => "there is no GPU node",
+            false if workload.same_node => "no node that may be bought has room for all its pods",
+            false => "no node that may be bought has room for it",
+        };
+        return format!("wants {what}; {why}");
     }
     let selected =
         there().filter(|n| n.name().is_some_and(|name| workload.constraints.selects(name, n.labels)));
@@ -46,7 +51,17 @@ pub(super) fn why(input: &PlanInput<'_>, decision: &Decision, outcome: &Outcome<
         let tainted = open.iter().find_map(|n| taint(n));
         return no_new_pods(&what, right.len(), closed, tainted.as_deref());
     }
-    room(workload, &what, &eligible).unwrap_or_else(|| devices(decision, workload, &what, &eligible))
+    let short = || {
+        let need = need_with_context(workload, &input.settings)?;
+        let kinds = eligible.iter().flat_map(|n| n.gpus.iter().map(|g| &world.kinds[g.kind]));
+        let largest = kinds.map(|k| k.memory).max_by_key(|memory| memory.map_or(u64::MAX, |m| m.0))??;
+        (need > largest).then(|| {
+            format!("wants {what} with {need}; the largest GPU of {} has {largest}", nodes(eligible.len()))
+        })
+    };
+    short()
+        .or_else(|| room(workload, &what, &eligible))
+        .unwrap_or_else(|| devices(decision, workload, &what, &eligible))
 }
 
 fn no_new_pods(what: &str, nodes: usize, closed: usize, taint: Option<&str>) -> String {
@@ -80,6 +95,9 @@ fn room(workload: &Workload, what: &str, eligible: &[&NodeState<'_>]) -> Option<
             "wants {what} and {} of memory; none of its {nodes} has that left",
             workload.memory
         ));
+    }
+    if none(&|n| short(n.pods_left, 1)) {
+        return Some(format!("wants {what}; each of its {nodes} has as many pods as kubelet takes"));
     }
     workload
         .same_node
@@ -120,8 +138,8 @@ fn wanted(decision: &Decision, workload: &Workload) -> String {
         Some(Shape::Whole) | None if workload.gpus > 1 => format!("{} whole GPUs on one node", workload.gpus),
         Some(Shape::Whole) | None => "a whole GPU".to_owned(),
         Some(Shape::Instance(InstanceNeed::Profile(profile))) => format!("an instance {profile}"),
-        Some(Shape::Instance(InstanceNeed::Memory(need))) => {
-            or(&format!("an instance with {need}"), " or a whole GPU")
+        Some(Shape::Instance(InstanceNeed::Least { memory, .. })) => {
+            or(&format!("an instance with {memory}"), " or a whole GPU")
         }
         Some(Shape::Share(need)) if need.mode == Mode::Mps => "an MPS share".to_owned(),
         Some(Shape::Share(_)) => or("a share", ", an instance or a whole GPU"),

@@ -29,10 +29,24 @@ pub fn alternatives(input: &PlanInput<'_>) -> Alternatives {
             None
         }
     };
-    let all_exclusive = keep("all_exclusive", all_exclusive(input, &stock));
-    let all_mig = keep("all_mig", all_mig(input, &stock));
-    let all_time_sliced = keep("all_time_sliced", all_time_sliced(input, &stock));
+    let checked = |answer: Result<Alternative, String>| answer.and_then(|found| spread(input, found));
+    let all_exclusive = keep("all_exclusive", checked(all_exclusive(input, &stock)));
+    let all_mig = keep("all_mig", checked(all_mig(input, &stock)));
+    let all_time_sliced = keep("all_time_sliced", checked(all_time_sliced(input, &stock)));
     Alternatives { all_exclusive, all_mig, all_time_sliced, ..result }
+}
+
+/// An alternative that has the nodes over which pods must be spread; these are counted and not placed.
+fn spread(input: &PlanInput<'_>, found: Alternative) -> Result<Alternative, String> {
+    let nodes = |w: &&Workload| w.count.div_ceil(u64::from(w.max_per_node.unwrap_or(u32::MAX).max(1)));
+    match wanted(input).max_by_key(|w| (nodes(w), std::cmp::Reverse(&w.key))) {
+        Some(most) if nodes(&most) > found.nodes => Err(format!(
+            "{} must be spread over {} nodes, more than its GPUs take; with such a limit it is not computed",
+            most.key,
+            nodes(&most)
+        )),
+        _ => Ok(found),
+    }
 }
 
 /// Workloads with at least one pod.
@@ -46,6 +60,15 @@ fn wanted<'a>(input: &PlanInput<'a>) -> impl Iterator<Item = &'a Workload> {
 fn all_exclusive(input: &PlanInput<'_>, stock: &Stock) -> Result<Alternative, String> {
     let mut workloads = wanted(input).collect::<Vec<_>>();
     workloads.sort_by_key(|w| (std::cmp::Reverse(w.gpus), w.products.is_empty(), &w.key));
+    let largest = stock.batches.iter().map(|b| b.gpus).max().unwrap_or(0);
+    let together = |w: &&&Workload| w.same_node && w.count.saturating_mul(u64::from(w.gpus.max(1))) > largest;
+    if let Some(workload) = workloads.iter().find(together) {
+        let pods = workload.count;
+        return Err(format!(
+            "{pods} pods of {} must be on one node, and none has so many GPUs",
+            workload.key
+        ));
+    }
     let large_first = (0..stock.batches.len()).collect::<Vec<_>>();
     let small_first = large_first.iter().rev().copied().collect::<Vec<_>>();
     let answers = [large_first, small_first].map(|order| place_whole(input, stock, &workloads, &order));
@@ -107,6 +130,12 @@ fn place_whole(
         if left > 0 {
             let there = stock.products().into_iter().map(|p| stock.gpus(p).unwrap_or(u64::MAX));
             let there = there.fold(0u64, u64::saturating_add);
+            if there == u64::MAX {
+                return Err(format!(
+                    "no GPU that is there or may be bought will do for pods of {}",
+                    workload.key
+                ));
+            }
             return Err(format!(
                 "{left} pods of {} with {gpus} whole GPUs each find no room on the {there} GPUs that are there or \
                  may be bought",
@@ -397,7 +426,14 @@ fn all_time_sliced(input: &PlanInput<'_>, stock: &Stock) -> Result<Alternative, 
             allows(workload, product) && stock.memory.get(*product).is_some_and(|m| need <= *m)
         };
         let pool = (isolation == Isolation::Tenant).then(|| workload.tenant.clone());
-        let takes = stock.products().into_iter().filter(fits).map(|p| (p.to_owned(), (need, pool.clone())));
+        // Turns are shared out by load as memory is: who works half of the time takes half of a GPU's turns.
+        let busy = workload.duty.map_or(0, |duty| u64::from(duty.value.as_permille()));
+        let part = |product: &str| {
+            let memory = stock.memory.get(product).map_or(0, |memory| memory.0);
+            Mib(need.0.max((memory * busy).div_ceil(1000)))
+        };
+        let takes =
+            stock.products().into_iter().filter(fits).map(|p| (p.to_owned(), (part(p), pool.clone())));
         let takes = takes.collect::<BTreeMap<String, Share>>();
         if takes.is_empty() {
             return Err(format!("{key} needs {need} with its context, more than any GPU that it may use"));

@@ -103,7 +103,7 @@ fn on_instance(
 ) -> Result<Option<Fit>, EstimateError> {
     let needed = estimate.known_bytes().ok_or(EstimateError::TooLarge)?;
     let Some(rules) = MigRules::of(product) else { return Ok(None) };
-    let Some(found) = rules.smallest(Mib(needed.div_ceil(1 << 20))) else { return Ok(None) };
+    let Some(found) = rules.smallest(Mib(needed.div_ceil(1 << 20)), 0) else { return Ok(None) };
     let rule = &rules.profiles[found];
     // A profile without memory is never the smallest with enough.
     let Some(memory) = rule.memory else { return Ok(None) };

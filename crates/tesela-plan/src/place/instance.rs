@@ -149,10 +149,17 @@ impl<'a> Placer<'_, 'a> {
             })
     }
 
-    /// Whether the profile has the memory that the pod needs, where both are known: a profile named by hand or by
-    /// a request has less on one product than on another.
+    /// Whether the profile has the memory and compute that the pod needs, where they are known: a profile named by hand or
+    /// by a request has less on one product than on another.
     fn holds(&self, w: usize, kind: &Kind<'_>, need: &InstanceNeed) -> bool {
         let Some((rules, profile)) = rule_for(kind, need) else { return false };
+        let workload = self.workload(w);
+        let busy =
+            workload.compute.filter(|_| workload.profile.is_none()).map_or(0, |c| c.value.as_permille());
+        let has = u64::from(rules.profiles[profile].slices) * 1000;
+        if has < u64::from(busy) * u64::from(rules.product.compute_slices) {
+            return false;
+        }
         match (need_with_context(self.workload(w), &self.input.settings), rules.profiles[profile].memory) {
             (Some(need), Some(memory)) => memory >= need,
             _ => true,

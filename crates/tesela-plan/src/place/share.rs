@@ -153,8 +153,34 @@ impl<'a> Placer<'_, 'a> {
     /// How a node would share with this workload; `None` when it cannot.
     fn sharing_of(&self, w: usize, need: &ShareNeed, node: usize) -> Option<Sharing> {
         let sharing = self.sharing_wanted(w, need, node)?;
+        let state = &self.world.nodes[node];
+        let unchanged = state.gpus.iter().any(|g| offered(g, sharing.mode) == Some(sharing.replicas));
+        if need
+            .renamed
+            .is_some_and(|renamed| renamed != (state.renamed || state.full.is_none() && !unchanged))
+        {
+            return None;
+        }
+        if let Some(tenant) = &sharing.tenant
+            && !self.only_of(node, tenant)
+        {
+            return None;
+        }
         let full = Full::Shared(sharing.clone());
         (!self.world.nodes[node].sharing_disturbs(&full)).then_some(sharing)
+    }
+
+    /// Whether everybody on the node's GPUs that are not cut is of this tenant.
+    fn only_of(&self, node: usize, tenant: &str) -> bool {
+        let state = &self.world.nodes[node];
+        let mine = |user: &User| match user.owner {
+            Owner::Workload(w) => self.workload(w).tenant == tenant,
+            Owner::Others => false,
+        };
+        state.gpus.iter().all(|g| match &g.content {
+            Content::Full(users) => users.iter().all(mine),
+            Content::Mig(_) => true,
+        })
     }
 
     fn sharing_wanted(&self, w: usize, need: &ShareNeed, node: usize) -> Option<Sharing> {

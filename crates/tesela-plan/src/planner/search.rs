@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use tesela_model::demand::Isolation;
+use tesela_model::demand::{Holding, Isolation};
 
 use crate::decide::Decision;
 use crate::input::PlanInput;
@@ -31,6 +31,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) unseated: Vec<Unseated>,
     /// Workloads whose running pods leave where they are.
     pub(crate) moving: BTreeSet<usize>,
+    /// Holdings whose pods leave, by workload and position; known once the search is over.
+    pub(crate) leaving: BTreeSet<(usize, usize)>,
     /// Running pods that are restarted.
     pub(crate) restarts: u64,
     /// Who shares devices today.
@@ -48,6 +50,7 @@ pub(crate) fn search<'a>(input: &PlanInput<'a>, decisions: &[Decision]) -> Outco
     let mut search = Search::new(input, decisions);
     let mut best = search.run();
     settle::settle(&mut search, &mut best);
+    best.leaving = search.leaving(&best.moving);
     best
 }
 
@@ -58,6 +61,8 @@ struct Search<'p, 'a> {
     sharers: Rc<Sharers<'a>>,
     /// Whether each holding of each workload is what was decided.
     fits: Vec<Vec<bool>>,
+    /// Holdings that stay although their workload moves, by workload and position.
+    spared: BTreeSet<(usize, usize)>,
     movers: Movers,
     /// Workloads of which no pod finds a seat, whoever moves. They are left out, so that they spoil nothing.
     hopeless: BTreeSet<usize>,
@@ -80,7 +85,12 @@ impl<'p, 'a> Search<'p, 'a> {
         let sharers = Rc::new(Sharers::of(input));
         let fits: Vec<Vec<bool>> = (input.demand.workloads.iter().enumerate())
             .map(|(w, workload)| {
-                let fits = |held| running::matches(input, &sharers, &decisions[w], w, held);
+                let decision = &decisions[w];
+                // Work of unknown need keeps what it holds wherever that isolates enough.
+                let fits = |held| match decision.known {
+                    true => running::matches(input, &sharers, decision, w, held),
+                    false => running::isolates(input, &sharers, decision, w, held),
+                };
                 workload.running.iter().map(fits).collect()
             })
             .collect();
@@ -92,6 +102,7 @@ impl<'p, 'a> Search<'p, 'a> {
             setup,
             sharers,
             fits,
+            spared: BTreeSet::new(),
             movers,
             hopeless: BTreeSet::new(),
             recipe: Recipe::new(Order::Largest, Avoid::Nothing),
@@ -109,6 +120,7 @@ impl<'p, 'a> Search<'p, 'a> {
             self.keep_better(&mut best, everyone);
             self.one_by_one(&mut best);
         }
+        self.spare(&mut best);
         self.add_hopeless(&mut best);
         best
     }
@@ -121,6 +133,35 @@ impl<'p, 'a> Search<'p, 'a> {
             if count > 0 {
                 outcome.unseated.push(Unseated { workload, count });
             }
+        }
+    }
+
+    /// Holdings that do not stay when these workloads move.
+    fn leaving(&self, moving: &BTreeSet<usize>) -> BTreeSet<(usize, usize)> {
+        let of = |&w: &usize| (0..self.fits[w].len()).map(move |h| (w, h));
+        let leaves = |&(w, h): &(usize, usize)| !self.fits[w][h] && !self.spared.contains(&(w, h));
+        moving.iter().flat_map(of).filter(leaves).collect()
+    }
+
+    /// Pods that would be put where they are, on what they hold, stay there instead.
+    fn spare(&mut self, best: &mut Outcome<'a>) {
+        let before = self.spared.clone();
+        for &w in &best.moving {
+            for (h, held) in self.input.demand.workloads[w].running.iter().enumerate() {
+                let node = best.world.nodes.iter().find(|n| n.name() == Some(&held.node));
+                let back = !self.fits[w][h] && node.is_some_and(|n| n.takes_alike(w, held));
+                if back && running::isolates(self.input, &self.sharers, &self.decisions[w], w, held) {
+                    self.spared.insert((w, h));
+                }
+            }
+        }
+        if self.spared == before {
+            return;
+        }
+        self.recipe = best.recipe.clone();
+        let other = self.attempt(&best.moving.clone(), Effort::Quick);
+        if !self.keep_better(best, other) {
+            self.spared = before;
         }
     }
 
@@ -151,7 +192,8 @@ impl<'p, 'a> Search<'p, 'a> {
 
     /// The world with these workloads leaving what does not fit them.
     fn world(&self, moving: &BTreeSet<usize>) -> World<'a> {
-        let mut world = World::build(self.input, &|w, h| !moving.contains(&w) || self.fits[w][h]);
+        let stays = |w, h| !moving.contains(&w) || self.fits[w][h] || self.spared.contains(&(w, h));
+        let mut world = World::build(self.input, &stays);
         world.claim(&|w| {
             let alone = self.decisions[w].isolation == Isolation::Tenant;
             alone.then(|| self.input.demand.workloads[w].tenant.clone())
@@ -199,6 +241,16 @@ impl<'p, 'a> Search<'p, 'a> {
         self.work_left = self.work_left.saturating_sub(work);
     }
 
+    /// Whether running pods hold what the workload's template asks for, and nobody chose something else by hand.
+    fn has_template(&self, w: usize) -> bool {
+        let workload = &self.input.demand.workloads[w];
+        let by_hand = workload.mode.is_some() || workload.profile.is_some();
+        let asked = |held: &Holding| {
+            Some(&held.resource) == workload.request.as_ref() && held.devices == workload.gpus
+        };
+        !by_hand && workload.running.iter().any(asked)
+    }
+
     /// Places with these workloads moving. A running pod that would find no seat keeps the one it has.
     fn attempt(&mut self, moving: &BTreeSet<usize>, effort: Effort) -> Outcome<'a> {
         let mut moving = moving.clone();
@@ -238,6 +290,7 @@ impl<'p, 'a> Search<'p, 'a> {
             world: placer.world,
             unseated,
             moving: moving.clone(),
+            leaving: BTreeSet::new(),
             restarts: 0,
             sharers: Rc::clone(&self.sharers),
             recipe: recipe.clone(),
@@ -249,6 +302,9 @@ impl<'p, 'a> Search<'p, 'a> {
         let mut seats = self.seats(&world);
         for seat in seats.iter_mut().filter(|s| self.hopeless.contains(&s.workload)) {
             seat.count = 0;
+        }
+        for seat in seats.iter_mut().filter(|s| !moving.contains(&s.workload)) {
+            seat.like_running = self.has_template(seat.workload);
         }
         let plain = Recipe::new(Order::Largest, Avoid::Nothing);
         let recipe = self.recipe.clone();
@@ -335,7 +391,10 @@ impl<'p, 'a> Search<'p, 'a> {
             seated[lost.workload] += lost.pods;
         }
         (self.input.demand.workloads.iter().enumerate())
-            .map(|(w, workload)| Seats { workload: w, count: workload.count.saturating_sub(seated[w]) })
+            .map(|(w, workload)| {
+                let count = workload.count.saturating_sub(seated[w]);
+                Seats { workload: w, count, like_running: false }
+            })
             .collect()
     }
 

@@ -320,6 +320,21 @@ fn users(facts: &Facts<'_>, faults: &mut Faults) {
     }
 }
 
+/// New pods on an instance have the part of the GPU's compute that their work keeps busy.
+fn compute(facts: &Facts<'_>, workload: &Workload, a: &Assignment, faults: &mut Faults) {
+    // A profile that a person chose by hand is theirs to judge.
+    let judged = a.mode == Mode::Mig && a.staying < a.count && workload.profile.is_none();
+    let Some(part) = workload.compute.filter(|_| judged) else { return };
+    let Some(product) = facts.product(&a.product) else { return };
+    let slices = a.profile.as_ref().and_then(|p| product.profile(p.as_str()).ok()).map(|p| p.compute_slices);
+    let (all, wants) = (u64::from(product.compute_slices), u64::from(part.value.as_permille()));
+    if let Some(has) = slices.filter(|has| u64::from(*has) * 1000 < wants * all) {
+        let message =
+            format!("keeps {wants} thousandths of a GPU busy, its instance has {has} of {all} slices");
+        faults.add(Rule::DeviceCompute, subject(a), message);
+    }
+}
+
 /// Need and context of each pod fit its device, and those of all who share one fit it together.
 fn memory(
     facts: &Facts<'_>,
@@ -329,13 +344,14 @@ fn memory(
     faults: &mut Faults,
 ) {
     let mut needs: BTreeMap<super::Key<'_>, (u64, u64)> = BTreeMap::new();
-    let mut fresh: BTreeSet<Kind<'_>> = BTreeSet::new();
+    let mut fresh: BTreeSet<(Kind<'_>, super::Key<'_>)> = BTreeSet::new();
     for a in assigned {
         let Some(workload) = facts.workload(a) else { continue };
-        if a.staying < a.count {
-            fresh.insert(kind_of(a));
-        }
+        compute(facts, workload, a, faults);
         let Some(need) = facts.need(workload) else { continue };
+        if a.staying < a.count {
+            fresh.insert((kind_of(a), super::key_of(a)));
+        }
         let entry = needs.entry(super::key_of(a)).or_insert((0, 1));
         *entry = (need.max(entry.0), u64::from(a.gpus.max(1)).max(entry.1));
         let room = all.iter().filter(|d| d.kind == kind_of(a)).map(|d| d.memory.unwrap_or(u64::MAX)).max();
@@ -344,8 +360,9 @@ fn memory(
             faults.add(Rule::DeviceMemory, subject(a), message);
         }
     }
-    // Where everything goes on as today, what sits together today is no fault of the plan.
-    for device in all.iter().filter(|d| d.kind.1.is_some() && fresh.contains(&d.kind)) {
+    // Where nobody comes whose need is known, what sits together today is no fault of the plan.
+    let comes = |d: &Device<'_>| d.used_by.iter().any(|u| fresh.contains(&(d.kind, used_by(u))));
+    for device in all.iter().filter(|d| d.kind.1.is_some() && comes(d)) {
         let of = |u: &Use| needs.get(&used_by(u)).copied().unwrap_or((0, 1));
         let need = |u: &Use| of(u).0;
         // Several shares that one pod has of a device hold its memory once.

@@ -56,6 +56,11 @@ fn room(node: &Node, assigned: &[(&Assignment, &Workload)], faults: &mut Faults)
             format!("pods request {cpu} thousandths of a core, it has {}", has.0),
         );
     }
+    let (pods, new_pods) = sums(assigned, |_| 1);
+    let pods = pods.saturating_add(node.pods_taken);
+    if let Some(most) = node.pods.filter(|most| new_pods > 0 && pods > *most) {
+        faults.add(Rule::Pods, &subject, format!("{pods} pods are here, kubelet takes {most}"));
+    }
     let (memory, new_memory) = sums(assigned, |w| w.memory.0);
     let memory = memory.saturating_add(node.memory_taken.0);
     if let Some(has) = node.memory.filter(|has| new_memory > 0 && memory > has.0) {

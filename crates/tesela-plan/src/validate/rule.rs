@@ -94,6 +94,8 @@ rules! {
     SeveralGpus = "several-gpus",
     /// Need and context fit the device.
     DeviceMemory = "device-memory",
+    /// The compute that work keeps busy fits the instance.
+    DeviceCompute = "device-compute",
     /// The needs of those who share a device fit it together.
     SharedMemory = "shared-memory",
 
@@ -101,6 +103,8 @@ rules! {
     Cpu = "cpu",
     /// New pods go to nodes with main memory left.
     Memory = "memory",
+    /// New pods go to nodes where kubelet takes more pods.
+    Pods = "pods-per-node",
     /// New pods go to nodes that selector and affinity allow.
     Selector = "selector",
     /// New pods tolerate the node's taints.

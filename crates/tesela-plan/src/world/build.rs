@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tesela_model::demand::{Holding, PodRef, Workload};
+use tesela_model::demand::{Holding, PodRef};
 use tesela_model::fleet::{Gpu, MigStrategy, Mode, Node, NodeOffer, Offer};
 use tesela_model::origin::Origin;
 use tesela_model::product::ProfileName;
@@ -10,7 +10,8 @@ use tesela_model::quantity::Mib;
 use tesela_model::resource::GpuResource;
 
 use super::mig::MigRules;
-use super::{Content, Cut, Full, GpuState, Kind, Lost, NodeState, Owner, Sharing, Source, World, join};
+use super::{Content, Cut, Full, GpuState, Kind, Lost, NodeState, Owner, Sharing, Source, User, World, join};
+use crate::decide::need_with_context;
 use crate::input::PlanInput;
 
 /// Memory that orders a product whose memory nobody knows: between the small and the large ones.
@@ -91,6 +92,7 @@ impl<'a> World<'a> {
             labels: &wanted.labels,
             cpu_left: wanted.cpu.map(|c| c.0),
             memory_left: wanted.memory.map(|m| m.0),
+            pods_left: None,
             gpus: vec![gpu; wanted.gpus_per_node as usize],
             full: None,
             strategy: MigStrategy::None,
@@ -132,6 +134,7 @@ impl<'a> World<'a> {
             labels: &node.labels,
             cpu_left: node.cpu.map(|c| c.0.saturating_sub(node.cpu_taken.0)),
             memory_left: node.memory.map(|m| m.0.saturating_sub(node.memory_taken.0)),
+            pods_left: node.pods.map(|pods| pods.saturating_sub(node.pods_taken)),
             gpus,
             full: None,
             strategy: node.mig_strategy,
@@ -206,7 +209,7 @@ impl<'a> World<'a> {
                         match (node, stay) {
                             _ if due != round => {}
                             (None, false) => {}
-                            (Some(node), true) => self.keep(node, w, workload, held),
+                            (Some(node), true) => self.keep(input, node, w, held),
                             (Some(node), false) => self.nodes[node].lay_leaver(held, pod),
                             (None, true) => {
                                 let reason = format!("runs on node {}, which is not in the input", held.node);
@@ -224,7 +227,7 @@ impl<'a> World<'a> {
             for held in &node.held_by_others {
                 for _ in &held.pods {
                     // What others hold beyond what the node offers has no seat; it is there all the same.
-                    if self.nodes[i].seat(held, Owner::Others).is_err() {
+                    if self.nodes[i].seat(held, Owner::Others, &|_| true).is_err() {
                         self.nodes[i].unseen += 1;
                     }
                 }
@@ -232,16 +235,33 @@ impl<'a> World<'a> {
         }
     }
 
-    fn keep(&mut self, node: usize, w: usize, workload: &Workload, held: &Holding) {
+    fn keep(&mut self, input: &PlanInput<'a>, node: usize, w: usize, held: &Holding) {
+        let need = |w: usize| need_with_context(&input.demand.workloads[w], &input.settings);
+        let taken = |user: &User| match user.owner {
+            Owner::Workload(w) => need(w).map_or(0, |need| need.0.saturating_mul(user.units)),
+            Owner::Others => 0,
+        };
+        let kinds = &self.kinds;
+        // Where seats are guessed, pods that share are guessed to sit where their memory fits.
+        let holds = |gpu: &GpuState<'_>| match (&gpu.content, need(w), kinds[gpu.kind].memory) {
+            (Content::Full(users), Some(need), Some(memory)) => {
+                users.iter().map(taken).fold(need.0, u64::saturating_add) <= memory.0
+            }
+            _ => true,
+        };
+        let workload = &input.demand.workloads[w];
         let state = &mut self.nodes[node];
         // Whatever it holds, it uses the node's CPU and memory.
         state.take(w, 1, workload.cpu.0, workload.memory.0);
-        if let Err(reason) = state.seat(held, Owner::Workload(w)) {
+        if let Err(reason) = state.seat(held, Owner::Workload(w), &holds) {
             state.unseen += 1;
             self.lost.push(lost(w, held, true, reason));
         }
     }
 }
+
+/// The device that is known to be held, by UUID and start, and which GPUs will do.
+type Wanted<'f> = (Option<(&'f str, Option<u32>)>, &'f dyn Fn(&GpuState<'_>) -> bool);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
@@ -253,17 +273,25 @@ enum Round {
 
 impl NodeState<'_> {
     /// Seats one pod that runs here.
-    fn seat(&mut self, held: &Holding, owner: Owner) -> Result<(), String> {
+    fn seat(
+        &mut self,
+        held: &Holding,
+        owner: Owner,
+        holds: &dyn Fn(&GpuState<'_>) -> bool,
+    ) -> Result<(), String> {
         let wanted = held.place.as_ref().map(|p| (p.gpu.as_str(), p.start));
         let uncut = self.uncut_units();
-        if wanted.is_some() && self.seat_devices(&held.resource, held.devices, wanted, owner, 1) {
+        let any = |_: &GpuState<'_>| true;
+        if wanted.is_some() && self.seat_devices(&held.resource, held.devices, (wanted, &any), owner, 1) {
             match self.gpus.iter_mut().find(|g| wanted.is_some_and(|(uuid, _)| g.uuid == Some(uuid))) {
                 Some(gpu) => gpu.placed = true,
                 None => self.guessed = self.guessed || self.uncut_units() > uncut,
             }
             return Ok(());
         }
-        if self.seat_devices(&held.resource, held.devices, None, owner, 1) {
+        if self.seat_devices(&held.resource, held.devices, (None, holds), owner, 1)
+            || self.seat_devices(&held.resource, held.devices, (None, &any), owner, 1)
+        {
             self.guessed = self.guessed || self.uncut_units() > uncut;
             return Ok(());
         }
@@ -284,7 +312,7 @@ impl NodeState<'_> {
 
     /// Takes free devices that the node offers today for a new pod.
     pub(crate) fn seat_new(&mut self, resource: &GpuResource, devices: u32, workload: usize) -> bool {
-        self.seat_devices(resource, devices, None, Owner::Workload(workload), 0)
+        self.seat_devices(resource, devices, (None, &|_| true), Owner::Workload(workload), 0)
     }
 
     /// All devices of one pod, or none.
@@ -292,7 +320,7 @@ impl NodeState<'_> {
         &mut self,
         resource: &GpuResource,
         devices: u32,
-        wanted: Option<(&str, Option<u32>)>,
+        wanted: Wanted<'_>,
         owner: Owner,
         staying: u64,
     ) -> bool {
@@ -316,7 +344,7 @@ impl NodeState<'_> {
     fn seat_device(
         &mut self,
         resource: &GpuResource,
-        wanted: Option<(&str, Option<u32>)>,
+        (wanted, holds): Wanted<'_>,
         (owner, devices, staying): (Owner, u32, u64),
         beside_leavers: bool,
     ) -> bool {
@@ -324,7 +352,7 @@ impl NodeState<'_> {
         let here = |gpu: &GpuState<'_>| wanted.is_none_or(|(uuid, _)| gpu.uuid.is_none_or(|u| u == uuid));
         let left =
             |gpu: &GpuState<'_>| !beside_leavers || gpu.leaving.is_empty() || gpu.has_left(resource, names);
-        for gpu in self.gpus.iter_mut().filter(|g| !g.unwell && here(g) && left(g)) {
+        for gpu in self.gpus.iter_mut().filter(|g| !g.unwell && here(g) && left(g) && holds(g)) {
             let Some(offer) = gpu.today else { continue };
             match (&mut gpu.content, offer) {
                 (Content::Full(users), Offer::Exclusive)

@@ -73,9 +73,21 @@ impl<'a> MigRules<'a> {
         self.profiles.iter().position(|p| p.name == name)
     }
 
-    /// The smallest plain profile with at least this memory: fewest memory units, then fewest compute slices.
-    pub(crate) fn smallest(&self, memory: Mib) -> Option<usize> {
-        let enough = |p: &ProfileRule<'_>| p.plain && p.memory.is_some_and(|m| m >= memory);
+    /// The smallest plain profile with at least this memory and this part of the compute, in thousandths: fewest memory
+    /// units, then fewest compute slices. Where compute alone asks for the whole GPU there is none: nothing is gained
+    /// by cutting it.
+    pub(crate) fn smallest(&self, memory: Mib, compute: u16) -> Option<usize> {
+        let all = self.product.compute_slices;
+        let holds = |p: &ProfileRule<'_>| p.plain && p.memory.is_some_and(|m| m >= memory);
+        let by_memory = (0..self.profiles.len())
+            .filter(|&i| holds(&self.profiles[i]))
+            .map(|i| self.profiles[i].slices)
+            .min()?;
+        let enough = |p: &ProfileRule<'_>| {
+            holds(p)
+                && u64::from(p.slices) * 1000 >= u64::from(compute) * u64::from(all)
+                && (p.slices < all || by_memory == all)
+        };
         (0..self.profiles.len())
             .filter(|&i| enough(&self.profiles[i]))
             .min_by_key(|&i| (self.profiles[i].units, self.profiles[i].slices))

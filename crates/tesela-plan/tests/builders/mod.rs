@@ -87,6 +87,8 @@ pub fn node(name: &str, product: &str, gpus: usize, offer: &Offer) -> Node {
         memory: Some(Bytes((64 << 30) * gpus as u64)),
         cpu_taken: MilliCpu(0),
         memory_taken: Bytes(0),
+        pods: None,
+        pods_taken: 0,
         gpus: vec![gpu(product, offer.clone()); gpus],
         allocatable: BTreeMap::new(),
         mig_strategy: match offer {
@@ -137,6 +139,7 @@ pub fn workload(namespace: &str, name: &str, count: u64) -> Workload {
         isolation: None,
         slo: None,
         duty: None,
+        compute: None,
         mode: None,
         profile: None,
         products: Vec::new(),

@@ -11,8 +11,9 @@
 
 use std::collections::BTreeMap;
 
-use tesela_model::demand::{Isolation, Slo};
+use tesela_model::demand::{Duty, Isolation, Slo};
 use tesela_model::fleet::{MigStrategy, Mode, Offer};
+use tesela_model::origin::Known;
 use tesela_model::plan::{Alternative, ChangeKind, PlanStatus, PlannedNode};
 use tesela_model::quantity::{Bytes, Mib, Micros, MilliCpu};
 
@@ -240,6 +241,9 @@ pub const DEVICES: &[Broken] = &[
     ("more memory than the instance has", &["device-memory"], |e| {
         e.workload("score").gpu_memory = needs(gi(5));
     }),
+    ("more compute than the instance has", &["device-compute"], |e| {
+        e.workload("score").compute = Duty::permille(900).map(Known::given);
+    }),
     ("sharers that do not fit together", &["shared-memory"], |e| {
         e.workload("teach").gpu_memory = needs(gi(5));
         e.settle();
@@ -249,6 +253,9 @@ pub const DEVICES: &[Broken] = &[
 pub const PLACEMENT: &[Broken] = &[
     ("CPU overfilled", &["cpu"], |e| e.workload("tune").cpu = MilliCpu(65_000)),
     ("CPU that others request", &["cpu"], |e| e.is("a2").cpu_taken = MilliCpu(127_000)),
+    ("more pods than kubelet takes", &["pods-per-node"], |e| {
+        (e.is("a2").pods, e.is("a2").pods_taken) = (Some(110), 110);
+    }),
     ("memory overfilled", &["memory"], |e| e.workload("tune").memory = Bytes(257 << 30)),
     ("a selector broken", &["selector"], |e| {
         e.workload("tune").constraints.node_selector = BTreeMap::from([("zone".into(), "vault".into())]);

@@ -125,6 +125,7 @@ fn new_workload(key: WorkloadKey, tenants: &BTreeMap<String, Tenant>) -> Workloa
         isolation: None,
         slo: None,
         duty: None,
+        compute: None,
         mode: None,
         profile: None,
         products: Vec::new(),
@@ -161,6 +162,7 @@ fn apply(workload: &mut Workload, edit: &WorkloadEdit) {
     set_some(&mut workload.isolation, edit.isolation.as_ref());
     set_some(&mut workload.slo, edit.slo.as_ref());
     set_some(&mut workload.duty, edit.duty.as_ref());
+    set_some(&mut workload.compute, edit.compute.as_ref());
     set_some(&mut workload.mode, edit.mode.as_ref());
     set_some(&mut workload.profile, edit.profile.as_ref());
     set(&mut workload.products, edit.products.as_ref());

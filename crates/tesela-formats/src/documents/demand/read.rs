@@ -15,6 +15,7 @@ use crate::diagnostic::{Diagnostics, shown};
 use crate::documents::check::{Check, MOST_GPUS, MOST_MEMORY};
 use crate::documents::hardware::{Hardware, lookup};
 use crate::documents::name::NameRule;
+use crate::documents::scalar::{DutyText, Uncertain};
 use crate::source::{Located, Span};
 
 /// Kind, whether it was written, and place of a workload.
@@ -101,12 +102,8 @@ fn workload(check: &mut Check<'_>, entry: &WorkloadEntry, table: &ProductTable) 
             .as_ref()
             .map(|i| Known { value: i.value.value.value, origin: i.value.origin }),
         slo: entry.slo.as_ref().and_then(|slo| slo_of(check, &slo.value)),
-        duty: entry.duty.as_ref().and_then(|duty| {
-            let origin = duty.value.origin;
-            let written = placed(&duty.value.value, duty.at);
-            let value = check.duty(&written).and_then(Duty::permille)?;
-            Some(Known { value, origin })
-        }),
+        duty: part(check, "duty", entry.duty.as_ref()),
+        compute: part(check, "compute", entry.compute.as_ref()),
         mode: entry.mode.as_ref().map(|mode| mode.value),
         profile: entry.profile.as_ref().and_then(|p| profile(check, p, entry, table)),
         products,
@@ -117,6 +114,18 @@ fn workload(check: &mut Check<'_>, entry: &WorkloadEntry, table: &ProductTable) 
             .as_ref()
             .map(|i| Known { value: i.value.value.value, origin: i.value.origin }),
     }
+}
+
+/// A share of the time or of a GPU, with its origin.
+fn part(
+    check: &mut Check<'_>,
+    field: &str,
+    written: Option<&Located<Uncertain<DutyText>>>,
+) -> Option<Known<Duty>> {
+    let written = written?;
+    let origin = written.value.origin;
+    let value = check.part(field, &placed(&written.value.value, written.at)).and_then(Duty::permille)?;
+    Some(Known { value, origin })
 }
 
 /// A value written plain stands where its field's value stands.

@@ -44,7 +44,7 @@ pub(crate) struct TenantEntry {
     pub(super) quota: Option<BTreeMap<Located<String>, Located<Whole>>>,
 }
 
-/// Pods that are alike. Each uncertain value (`gpuMemory`, `isolation`, `duty`, `interactive`) may be written plain,
+/// Pods that are alike. Each uncertain value (`gpuMemory`, `isolation`, `duty`, `compute`, `interactive`) may be written plain,
 /// or as {value: …, origin: measured}.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -103,6 +103,10 @@ pub(crate) struct WorkloadEntry {
     /// Share of the time a pod has work on the GPU: `10%` or 0.1. Default: not known.
     #[serde(default)]
     pub(super) duty: Option<Located<Uncertain<DutyText>>>,
+    /// Least part of a whole GPU's compute that one pod needs: `60%` or 0.6. An instance with fewer compute slices will
+    /// not do. Default: not known, and then memory alone decides.
+    #[serde(default)]
+    pub(super) compute: Option<Located<Uncertain<DutyText>>>,
     /// A way of sharing that you have chosen; the plan then only checks it. Default: the plan decides.
     #[serde(default)]
     pub(super) mode: Option<Located<Mode>>,

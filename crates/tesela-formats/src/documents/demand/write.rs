@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tesela_model::demand::{
-    Demand, LabelOperator, LabelRule, Slo, Tenant, TenantClass, Toleration, Workload,
+    Demand, Duty, LabelOperator, LabelRule, Slo, Tenant, TenantClass, Toleration, Workload,
 };
 use tesela_model::origin::{Known, Origin};
 use tesela_model::plan::API_VERSION;
@@ -28,7 +28,9 @@ const HEADER: &str = "\
 #   duty: 10%               share of the time it has work on the GPU
 #   slo: {percentile: p99, latency: 200ms}     a promise to its callers; such work never takes turns
 #
-# Of these four and of `interactive` a plain value counts as given by you; else its origin stands beside it:
+# `compute: 60%` besides says which part of a whole GPU's compute a pod needs; use that was measured fills it in.
+#
+# Of these and of `interactive` a plain value counts as given by you; else its origin stands beside it:
 # measured (read from the cluster), estimated (computed from other facts) or assumed (a default). All other
 # values (count, gpus, request, cpu, memory, where it may run) are what the pods say.
 ";
@@ -134,6 +136,12 @@ impl Fields {
     }
 }
 
+fn percent(part: Duty) -> Out {
+    let permille = part.as_permille();
+    let tenth = if permille.is_multiple_of(10) { String::new() } else { format!(".{}", permille % 10) };
+    Out::text(format!("{}{tenth}%", permille / 10))
+}
+
 fn texts<T: ToString>(items: &[T]) -> Out {
     Out::Flow(items.iter().map(|item| Out::text(item.to_string())).collect())
 }
@@ -174,11 +182,8 @@ fn workload_out(workload: &Workload, default_tenant: &str) -> Out {
     }
     fields.known("gpuMemory", workload.gpu_memory.as_ref(), |memory| Out::text(memory.to_string()));
     fields.known("isolation", workload.isolation.as_ref(), |isolation| Out::text(isolation.to_string()));
-    fields.known("duty", workload.duty.as_ref(), |duty| {
-        let permille = duty.as_permille();
-        let tenth = if permille.is_multiple_of(10) { String::new() } else { format!(".{}", permille % 10) };
-        Out::text(format!("{}{tenth}%", permille / 10))
-    });
+    fields.known("duty", workload.duty.as_ref(), |duty| percent(*duty));
+    fields.known("compute", workload.compute.as_ref(), |compute| percent(*compute));
     if let Some(Slo { percentile, latency_ms }) = &workload.slo {
         let tenth =
             if percentile.is_multiple_of(10) { String::new() } else { format!(".{}", percentile % 10) };

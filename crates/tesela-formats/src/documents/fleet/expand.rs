@@ -191,6 +191,8 @@ impl<'a> Reader<'a> {
             memory: self.memory(entry.memory.as_ref()),
             cpu_taken: MilliCpu(0),
             memory_taken: Bytes(0),
+            pods: None,
+            pods_taken: 0,
             gpus,
             allocatable: std::collections::BTreeMap::new(),
             mig_strategy: entry.mig_strategy.as_ref().map_or(default, |s| s.value),

@@ -269,7 +269,7 @@ fn rules_not_looked_at(scene: &Scene<'_>) -> Option<Draft> {
             some_of(rules),
             some_of(keys.iter().map(String::as_str)),
         ),
-        fix: "say the same in a Demand where it can be said: maxPerNode for a spread over nodes, sameNode, nodeSelector"
+        fix: "say the same in a Demand where it can be said: maxPodsPerNode for a spread over nodes, sameNode, nodeSelector"
             .to_owned(),
         gpus: 0,
     })

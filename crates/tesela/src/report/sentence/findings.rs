@@ -116,7 +116,7 @@ pub(super) const FORMS: &[Form] = &[
     ("asks", "{p:n} of its pods ask for {n:n} {res:word}", "{p} de sus pods piden {n} {res}"),
 
     ("", "pods of {w:workloads} are bound by {rules:names}, which plans do not look at: the scheduler may refuse what the plan gives them ({keys:names})", "los pods de {w} están sujetos a {rules}, que los planes no miran: el scheduler puede rechazar lo que el plan les da ({keys})"),
-    ("", "say the same in a Demand where it can be said: maxPerNode for a spread over nodes, sameNode, nodeSelector", "diga lo mismo en un Demand donde se pueda decir: maxPerNode para repartir entre nodos, sameNode, nodeSelector"),
+    ("", "say the same in a Demand where it can be said: maxPodsPerNode for a spread over nodes, sameNode, nodeSelector", "diga lo mismo en un Demand donde se pueda decir: maxPodsPerNode para repartir entre nodos, sameNode, nodeSelector"),
 
     // Names and waiting pods.
     ("", "{res:word} is {list:unitlist}; {who:who}", "{res} es {list}; {who}"),
