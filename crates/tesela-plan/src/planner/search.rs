@@ -21,6 +21,8 @@ use crate::world::World;
 const WORK: u64 = 2_000_000;
 /// However small a try is, it counts for this much.
 const LEAST_WORK: u64 = 20_000;
+/// Workloads of which the largest part is tried to be left where it is.
+const MOST_SPARED: usize = 8;
 /// So many tries in a row that better nothing end a search for seats.
 const STALE_TRIES: u32 = 12;
 
@@ -143,25 +145,43 @@ impl<'p, 'a> Search<'p, 'a> {
         moving.iter().flat_map(of).filter(leaves).collect()
     }
 
-    /// Pods that would be put where they are, on what they hold, stay there instead.
+    /// Pods that would be put where they are, on what they hold, stay there instead; and of a workload that moves
+    /// together, those stay where most of it is, if that is as good.
     fn spare(&mut self, best: &mut Outcome<'a>) {
-        let before = self.spared.clone();
+        let mut back = BTreeSet::new();
+        let mut most: Vec<(usize, (usize, usize))> = Vec::new();
         for &w in &best.moving {
-            for (h, held) in self.input.demand.workloads[w].running.iter().enumerate() {
+            let mine = self.input.demand.workloads[w].running.iter().enumerate();
+            let may = mine.filter(|(h, held)| {
+                !self.fits[w][*h] && running::isolates(self.input, &self.sharers, &self.decisions[w], w, held)
+            });
+            let may: Vec<_> = may.collect();
+            for (h, held) in &may {
                 let node = best.world.nodes.iter().find(|n| n.name() == Some(&held.node));
-                let back = !self.fits[w][h] && node.is_some_and(|n| n.takes_alike(w, held));
-                if back && running::isolates(self.input, &self.sharers, &self.decisions[w], w, held) {
-                    self.spared.insert((w, h));
+                if node.is_some_and(|n| n.takes_alike(w, held)) {
+                    back.insert((w, *h));
                 }
             }
+            if may.len() > 1 {
+                let largest = may.iter().max_by_key(|(h, held)| (held.pods.len(), Reverse(*h)));
+                most.extend(largest.map(|(h, held)| (held.pods.len(), (w, *h))));
+            }
         }
-        if self.spared == before {
-            return;
-        }
-        self.recipe = best.recipe.clone();
-        let other = self.attempt(&best.moving.clone(), Effort::Quick);
-        if !self.keep_better(best, other) {
-            self.spared = before;
+        most.sort_by_key(|(pods, at)| (Reverse(*pods), *at));
+        let most = most.into_iter().take(MOST_SPARED).map(|(_, at)| BTreeSet::from([at]));
+        for more in std::iter::once(back).chain(most) {
+            if more.is_subset(&self.spared) {
+                continue;
+            }
+            let before = self.spared.clone();
+            let of: BTreeSet<usize> = more.iter().map(|(w, _)| *w).collect();
+            self.spared.retain(|(w, _)| !of.contains(w));
+            self.spared.extend(more);
+            self.recipe = best.recipe.clone();
+            let other = self.attempt(&best.moving.clone(), Effort::Quick);
+            if !self.keep_better(best, other) {
+                self.spared = before;
+            }
         }
     }
 
