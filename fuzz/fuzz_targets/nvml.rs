@@ -48,7 +48,11 @@ unsafe extern "C" {
         engines: c_uint,
         info: *mut c_void,
     ) -> Code;
-    fn nvmlDeviceGetComputeRunningProcesses_v3(device: Handle, count: *mut c_uint, infos: *mut c_void) -> Code;
+    fn nvmlDeviceGetComputeRunningProcesses_v3(
+        device: Handle,
+        count: *mut c_uint,
+        infos: *mut c_void,
+    ) -> Code;
     fn nvmlDeviceGetComputeRunningProcesses(device: Handle, count: *mut c_uint, infos: *mut c_void) -> Code;
     fn nvmlDeviceGetRunningProcessDetailList(device: Handle, list: *mut c_void) -> Code;
     fn nvmlDeviceGetProcessesUtilizationInfo(device: Handle, info: *mut c_void) -> Code;
@@ -185,7 +189,12 @@ impl Node {
     }
 
     /// A call with a list and its length.
-    fn list(&self, input: &mut Input<'_>, size: usize, call: impl Fn(*mut c_uint, *mut c_void) -> Code) -> Code {
+    fn list(
+        &self,
+        input: &mut Input<'_>,
+        size: usize,
+        call: impl Fn(*mut c_uint, *mut c_void) -> Code,
+    ) -> Code {
         let room = usize::from(input.byte() % 32);
         let mut buffer = vec![1; room * size];
         let mut count = u32::try_from(room).unwrap_or(0);
@@ -245,7 +254,9 @@ impl Node {
             }
             14 => {
                 let mut info = versioned(input, 152, 2);
-                unsafe { nvmlDeviceGetGpuInstanceProfileInfoV(device, input.number(), place(input, &mut info)) }
+                unsafe {
+                    nvmlDeviceGetGpuInstanceProfileInfoV(device, input.number(), place(input, &mut info))
+                }
             }
             15 => {
                 let profile = input.number();

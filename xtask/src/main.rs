@@ -14,14 +14,17 @@ mod cloud_prices;
 mod cluster;
 mod edges;
 mod lint_reference;
+mod node_check;
 mod nvml_clients;
 mod nvml_coverage;
 mod profiles;
 mod reference;
+mod render_check;
 mod report;
 mod schema;
 mod soak;
 mod suite;
+mod testbed;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,7 +49,13 @@ usage: cargo xtask TASK
                        ends `tesela mig apply`'s executor at every point of random changes on simulated GPUs
   nvml-clients         gpustat, nvitop, NVIDIA's Python and Go clients on an emulated node
   bench-plan           time of `tesela plan` on the example with 20 nodes, with use, prices and report
-  report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md";
+  report [--picture]   the pages of `tesela plan --html` in a real browser, or the picture of docs/report.md
+  testbed build|up|down|run [RELEASE] [-- COMMAND]
+                       a real Kubernetes for tests (testbed/README.md)
+  node-check [RELEASE|all]
+                       nodes of the testbed: kubelets, containers, devices
+  render-check [RELEASE|all] [EXAMPLE…]
+                       everything that `tesela render` writes, applied to a real API server";
 
 fn main() -> ExitCode {
     match run() {
@@ -72,6 +81,9 @@ fn run() -> Result<ExitCode> {
         ["soak", ..] => soak::run(&root, &words[1..])?,
         ["nvml-clients"] => nvml_clients::run(&root)?,
         ["report", ..] => report::run(&root, &words[1..])?,
+        ["testbed", ..] => return testbed::run(&words[1..]),
+        ["node-check", ..] => node_check::run(&words[1..])?,
+        ["render-check", ..] => render_check::run(&root, &words[1..])?,
         ["bench-plan"] => bench_plan::run(&root)?,
         ["bench-observe", ..] => bench_observe::run(&root, &words[1..])?,
         _ => bail!("{USAGE}"),

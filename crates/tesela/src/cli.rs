@@ -83,6 +83,7 @@ pub(crate) enum Verb {
     Render(Render),
     Mig(Mig),
     Sim(Sim),
+    Gpus(Gpus),
     Completions(Completions),
 }
 
@@ -391,6 +392,29 @@ pub(crate) enum Target {
     GpuOperator,
 }
 
+/// Show the GPUs of this node: how each is cut, what is on it, what still fits.
+///
+/// Asks the driver and changes nothing. Without root, GPU instances and room are left out, since the driver does not tell
+/// them; MIG devices are told all the same by nvidia-smi -L.
+#[derive(Debug, Args)]
+#[command(after_help = GPUS_EXAMPLES)]
+pub(crate) struct Gpus {
+    /// Which driver.
+    #[command(flatten)]
+    pub(crate) driver: Driver,
+}
+
+/// Which driver to ask.
+#[derive(Debug, Args)]
+pub(crate) struct Driver {
+    /// Root of the driver's installation, such as /run/nvidia/driver [default: where the loader looks]
+    #[arg(long, value_name = "DIR", help_heading = "Driver")]
+    pub(crate) driver_root: Option<PathBuf>,
+    /// The library itself, libnvidia-ml.so.1
+    #[arg(long, value_name = "FILE", help_heading = "Driver", conflicts_with = "driver_root")]
+    pub(crate) driver_library: Option<PathBuf>,
+}
+
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
@@ -437,6 +461,12 @@ Exit codes:
 
 Results go to standard output, everything else to standard error. NO_COLOR and TERM=dumb switch colour off.
 Put a link called kubectl-tesela to this program on the PATH to call it as `kubectl tesela`.";
+
+const GPUS_EXAMPLES: &str = "\
+Examples:
+  sudo tesela gpus
+  tesela gpus --driver-root /run/nvidia/driver --format json
+  eval \"$(tesela sim env machine.yaml)\"; tesela gpus";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:

@@ -5,6 +5,7 @@ mod activity;
 #[path = "../../tesela-plan/tests/builders/mod.rs"]
 mod builders;
 mod cli;
+mod driver;
 mod failure;
 mod input;
 mod io;

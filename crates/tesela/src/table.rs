@@ -3,6 +3,7 @@
 pub(crate) mod certificate;
 pub(crate) mod columns;
 pub(crate) mod estimate;
+pub(crate) mod gpus;
 pub(crate) mod layouts;
 pub(crate) mod lint;
 pub(crate) mod mig;

@@ -2,6 +2,7 @@
 
 mod completions;
 mod estimate;
+pub(crate) mod gpus;
 mod layouts;
 pub(crate) mod lint;
 pub(crate) mod mig;
@@ -31,6 +32,7 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<Outcome, Failure> {
         Verb::Render(words) => render::run(words, &table()?, printer),
         Verb::Mig(words) => mig::run(&words.verb, &table()?, printer),
         Verb::Sim(words) => sim::run(words, printer),
+        Verb::Gpus(words) => gpus::run(words, &table()?, printer),
         Verb::Completions(words) => completions::run(words, printer),
     }
 }

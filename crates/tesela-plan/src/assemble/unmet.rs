@@ -56,7 +56,10 @@ pub(super) fn why(input: &PlanInput<'_>, decision: &Decision, outcome: &Outcome<
         let kinds = eligible.iter().flat_map(|n| n.gpus.iter().map(|g| &world.kinds[g.kind]));
         let largest = kinds.map(|k| k.memory).max_by_key(|memory| memory.map_or(u64::MAX, |m| m.0))??;
         (need > largest).then(|| {
-            format!("wants {what} with {need}; the largest GPU of {} has {largest}", nodes(eligible.len()))
+            format!(
+                "wants {what}; it needs {need} with its context, and the largest GPU of its {} has {largest}",
+                nodes(eligible.len())
+            )
         })
     };
     short()

@@ -46,12 +46,9 @@ pub(crate) struct Wanted {
 /// Where the driver and the node's folders are.
 #[derive(Debug, Args)]
 pub(crate) struct Node {
-    /// Root of the driver's installation, such as /run/nvidia/driver [default: where the loader looks]
-    #[arg(long, value_name = "DIR", conflicts_with = "driver_library", help_heading = "Node")]
-    pub(crate) driver_root: Option<PathBuf>,
-    /// The library itself, libnvidia-ml.so.1
-    #[arg(long, value_name = "FILE", help_heading = "Node")]
-    pub(crate) driver_library: Option<PathBuf>,
+    /// Which driver.
+    #[command(flatten)]
+    pub(crate) driver: super::Driver,
     /// Where the node's own file system is seen, such as /host in a debug container
     #[arg(long, value_name = "DIR", default_value = "/", help_heading = "Node")]
     pub(crate) host_root: PathBuf,

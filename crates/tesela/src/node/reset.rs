@@ -15,7 +15,7 @@ const CALL: &str = "nvidia-smi --gpu-reset";
 impl NvidiaSmi {
     /// The program of the installation that the driver is of.
     pub(crate) fn new(words: &crate::cli::mig::Node) -> Self {
-        let program = words.driver_root.as_ref().map(|root| root.join("usr/bin/nvidia-smi"));
+        let program = words.driver.driver_root.as_ref().map(|root| root.join("usr/bin/nvidia-smi"));
         Self { program: program.unwrap_or_else(|| PathBuf::from("nvidia-smi")) }
     }
 }

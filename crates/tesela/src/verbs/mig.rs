@@ -19,6 +19,7 @@ use tesela_model::product::{ProductTable, nearest};
 pub(crate) use self::answer::{Answer, Gpu, Holder};
 use crate::cli::mig as cli;
 use crate::cli::mig::MigVerb;
+use crate::driver;
 use crate::failure::{Failure, Outcome};
 use crate::io::{self, Existing, open, read_all};
 use crate::node;
@@ -77,7 +78,7 @@ pub(crate) fn run(verb: &MigVerb, products: &ProductTable, printer: &Printer) ->
 fn planned(words: &cli::MigPlan, products: &ProductTable, printer: &Printer) -> Result<Planned, Failure> {
     refuse_hooks(&words.wanted)?;
     let config = words.wanted.file.as_deref().map(config).transpose()?;
-    let session = node::driver(&words.node)?;
+    let session = driver::open(&words.node.driver)?;
     for manager in node::managers(&words.node.host_root) {
         printer.note(&format!(
             "note: {} serves this node ({}); `tesela mig apply` would refuse to change anything",
@@ -279,7 +280,7 @@ fn write_checkpoint(
     products: &ProductTable,
     printer: &Printer,
 ) -> Result<Outcome, Failure> {
-    let session = node::driver(&words.node)?;
+    let session = driver::open(&words.node.driver)?;
     let saved =
         Checkpoint::of(&seen(&session)?, products).map_err(|error| Failure::program(error.to_string()))?;
     let text = serde_json::to_string_pretty(&saved)

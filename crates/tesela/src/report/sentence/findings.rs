@@ -116,6 +116,12 @@ pub(super) const FORMS: &[Form] = &[
     ("asks", "{p:n} of its pods ask for {n:n} {res:word}", "{p} de sus pods piden {n} {res}"),
 
     ("", "pods of {w:workloads} are bound by {rules:names}, which plans do not look at: the scheduler may refuse what the plan gives them ({keys:names})", "los pods de {w} están sujetos a {rules}, que los planes no miran: el scheduler puede rechazar lo que el plan les da ({keys})"),
+    ("", "quotas in force would refuse what the plan places: {list:refusals}", "cuotas en vigor rechazarían lo que coloca el plan: {list}"),
+    ("refusals", "{one:refusal}, {rest:refusals}", "{one}, {rest}"),
+    ("refusals", "{one:refusal} and {n:n} more", "{one} y {n} más"),
+    ("refusals", "{one:refusal}", "{one}"),
+    ("refusal", "{ns:word} requests {need:n} of {res:word}, {now:n} allowed", "{ns} pide {need} de {res} y se permiten {now}"),
+    ("", "raise these ResourceQuotas before the steps are carried out; those that the steps write do not replace them", "suba esos ResourceQuota antes de ejecutar los pasos; los que escriben los pasos no los sustituyen"),
     ("", "say the same in a Demand where it can be said: maxPodsPerNode for a spread over nodes, sameNode, nodeSelector", "diga lo mismo en un Demand donde se pueda decir: maxPodsPerNode para repartir entre nodos, sameNode, nodeSelector"),
 
     // Names and waiting pods.

@@ -11,8 +11,8 @@ use tesela_model::product::{ProductTable, ProfileName};
 use super::{seen, states};
 use crate::cli::Format;
 use crate::cli::mig::MigExport;
+use crate::driver;
 use crate::failure::{Failure, Outcome};
-use crate::node;
 use crate::printer::Printer;
 
 /// Prints the config.
@@ -20,7 +20,7 @@ use crate::printer::Printer;
 /// # Errors
 /// When the instances of a GPU cannot be listed, or have no name in such a file.
 pub(super) fn run(words: &MigExport, products: &ProductTable, printer: &Printer) -> Result<Outcome, Failure> {
-    let session = node::driver(&words.node)?;
+    let session = driver::open(&words.node.driver)?;
     let seen = seen(&session)?;
     let states = states(&seen);
     if states.len() < seen.len() {

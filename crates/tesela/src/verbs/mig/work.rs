@@ -10,8 +10,9 @@ use tesela_model::driver::{GpuDriver, GpuReset};
 
 use super::{Answer, Planned};
 use crate::cli::mig as cli;
+use crate::driver;
 use crate::failure::{Failure, Outcome};
-use crate::node::{MachineClock, NvidiaSmi, driver, managers};
+use crate::node::{MachineClock, NvidiaSmi, managers};
 use crate::printer::Printer;
 use crate::table;
 
@@ -26,7 +27,7 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<Outcome, Failure> {
     alone(work, node)?;
-    let session = driver(node)?;
+    let session = driver::open(&node.driver)?;
     let folder = &node.state_dir;
     make_folder(folder).map_err(|error| {
         Failure::program(format!("{}: cannot be made: {error}", folder.display()))

@@ -1,0 +1,3 @@
+module tesela.dev/testbed/container
+
+go 1.26.0
