@@ -88,12 +88,11 @@ fn build(names: &[&str]) -> Result<()> {
     if releases.is_empty() {
         releases.extend(Release::ALL);
     }
-    NodeBinaries::build()?;
     for release in releases {
         let binaries = Binaries::build(release)?;
         println!("{} ({}): {}", release.name(), release.version()?, binaries.folder().display());
     }
-    Ok(())
+    NodeBinaries::build().map(|_| ())
 }
 
 /// Runs a command beside a cluster of its own. Its exit code is ours.

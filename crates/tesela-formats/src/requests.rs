@@ -26,6 +26,12 @@ use self::header::Header;
 /// Longest line in bytes, its end included.
 pub const MOST_LINE: usize = 4096;
 
+/// A date and time in UTC, such as `2026-11-30T07:58:31Z`, in microseconds since 1970; `None` = it is none.
+#[must_use]
+pub fn utc_us(text: &str) -> Option<u64> {
+    number::date_us(text)
+}
+
 /// What a request brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {

@@ -15,6 +15,10 @@ pub enum Program {
     Triton,
     /// Hugging Face Text Generation Inference.
     Tgi,
+    /// LMDeploy.
+    Lmdeploy,
+    /// Aphrodite, which began as vLLM.
+    Aphrodite,
     /// TensorFlow Serving.
     TensorFlowServing,
     /// TensorFlow.
@@ -33,6 +37,8 @@ impl fmt::Display for Program {
             Self::TensorRtLlm => "TensorRT-LLM",
             Self::Triton => "Triton",
             Self::Tgi => "Text Generation Inference",
+            Self::Lmdeploy => "LMDeploy",
+            Self::Aphrodite => "Aphrodite",
             Self::TensorFlowServing => "TensorFlow Serving",
             Self::TensorFlow => "TensorFlow",
             Self::Jax => "JAX",

@@ -87,6 +87,17 @@ pub struct Subject {
     pub gpu: Option<String>,
     /// Id of the GPU instance, where MIG is on.
     pub instance: Option<String>,
+    /// The cluster, where a server that watches several says so.
+    pub cluster: Option<String>,
+}
+
+/// What the cluster says of a pod's life, beside what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodLife {
+    /// When it started, in milliseconds since 1970 (UTC). What was measured before is of another pod of its name.
+    pub started_ms: Option<i64>,
+    /// Whether a container of it cannot start or dies again and again, so that its use shows no need.
+    pub failing: bool,
 }
 
 /// A value at a time.

@@ -35,6 +35,7 @@ use tesela_model::product::ProductTable;
 use tesela_model::quantity::{Bytes, MilliCpu, parse_quantity};
 use tesela_model::resource::GpuResource;
 use tesela_model::server::Server;
+use tesela_model::usage::PodLife;
 
 pub use self::error::ObserveError;
 
@@ -73,8 +74,10 @@ pub struct Observation {
     pub pods: usize,
     /// Workloads that run a server which reserves GPU memory before it needs it.
     pub servers: BTreeMap<WorkloadKey, Server>,
-    /// Pods of earlier snapshots that held GPUs; some of them may be there still.
-    pub earlier: BTreeMap<PodRef, HeldBefore>,
+    /// When pods with GPUs started, and which of them fail.
+    pub lives: BTreeMap<PodRef, PodLife>,
+    /// Pods of earlier snapshots that held GPUs; some of them may be there still. A name may have had several lives.
+    pub earlier: BTreeMap<PodRef, Vec<HeldBefore>>,
 }
 
 /// What a pod of an earlier snapshot held.
@@ -86,6 +89,8 @@ pub struct HeldBefore {
     pub node: String,
     /// What it asked for.
     pub resource: GpuResource,
+    /// When it started, in milliseconds since 1970 (UTC), as far as that snapshot says.
+    pub started_ms: Option<i64>,
 }
 
 /// An object's record, and the document it came from last.
@@ -184,6 +189,7 @@ fn assemble(state: State, table: &ProductTable) -> Observation {
     let earlier = state.series.pods.clone();
     let demand = state.series.raise(demand, &mut drafts);
     let servers = workload::servers(&asking);
+    let lives = asking.iter().map(|&(name, _, pod)| (name.clone(), pod.life())).collect();
     take_from_nodes(&mut observed, &state.pods, &asking);
     let scene = Scene {
         table,
@@ -209,7 +215,7 @@ fn assemble(state: State, table: &ProductTable) -> Observation {
         resources,
         ..Fleet::default()
     };
-    Observation { fleet, demand, findings: finding::ordered(drafts), nodes, pods, servers, earlier }
+    Observation { fleet, demand, findings: finding::ordered(drafts), nodes, pods, servers, lives, earlier }
 }
 
 /// CPU, memory and devices on GPU nodes that belong to no workload of the demand.

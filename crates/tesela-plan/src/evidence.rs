@@ -2,10 +2,12 @@
 //!
 //! | part | module |
 //! | --- | --- |
-//! | series → the use of each pod | `collect` |
+//! | series → this cluster's or not | `collect`, `node_name` |
+//! | how pods hold their devices | `hold` |
+//! | samples → the use of each pod and device | `heap` |
 //! | use of pods → need and duty of workloads | `need` |
 //! | who worked when | `together` |
-//! | what is said of it: findings, assumptions | `words` |
+//! | what is said of it: findings, assumptions | `words`, `doubt` |
 //! | servers that reserve memory | `reserve` |
 //!
 //! The rules:
@@ -17,13 +19,25 @@
 //!   `DCGM_FI_DEV_GPU_UTIL`; where there is neither, the share of samples in which another activity is above
 //!   [`ACTIVE_PPM`]. The busiest pod speaks for its workload; rounded up to a whole percent. With fewer than
 //!   [`FEW_SAMPLES`] samples it is not taken below the duty that is assumed where nothing is known.
+//! - **Compute**: the share of the time at work, of the part of a GPU that the measured device is, and a reserve on top,
+//!   so that an instance is at work for at most [`COMPUTE_PERCENT`] of the time. Work is taken to slow down as slices go,
+//!   which is the worst case: small batches slow down less (`data/traces/parvagpu-a100`).
 //! - **Shared devices**: the exporter reports the device, not the container. So what it says of a device that several
 //!   pods share is an upper bound of their sum, and nobody's need.
-//! - **Reserving servers**: what vLLM and its like use is what they were told to take, and never read as need.
+//! - **Reserving servers**: what vLLM and its like use is what they were told to take, and never read as need. Neither
+//!   is what looks like that: memory of [`RESERVED_SHARE_PERCENT`] of the device or more that stays near its peak.
+//! - **Absence of work**: where less memory than a CUDA context was ever in use, or every pod fails, nothing shows what
+//!   the work needs when it works. It keeps what it holds.
+//! - **Other pods, other clusters**: samples from before a pod started, from another node than its own, or from what is
+//!   no node of the input, are left out.
 //! - What a Demand says goes before all of this.
 
 mod collect;
+mod doubt;
+mod heap;
+mod hold;
 mod need;
+mod node_name;
 mod reserve;
 mod together;
 mod words;
@@ -45,12 +59,31 @@ pub use self::reserve::estimate_command;
 pub const RESERVE_PERCENT: u64 = 10;
 /// Reserve on top of a measured peak, at least.
 pub const RESERVE_LEAST: Mib = Mib(256);
+/// An instance shall be busy for at most so many percent of the time with the work that was measured on a larger device.
+pub const COMPUTE_PERCENT: u64 = 80;
 /// Above this share of the time, in millionths, a sample counts as work: idle GPUs show traces of use.
 pub const ACTIVE_PPM: u64 = 10_000;
 /// Fewer samples than these do not show how often a pod works.
 pub const FEW_SAMPLES: u64 = 12;
+/// Fewer windows than these, in which every series has a sample, say nothing of who works when.
+pub const FEW_WINDOWS: usize = 12;
+/// A peak of at least this share of the device, in percent, may be a reservation.
+pub const RESERVED_SHARE_PERCENT: u64 = 80;
+/// It looks like one where the mean is at least this share of the peak, in percent.
+pub const RESERVED_FLAT_PERCENT: u64 = 95;
 /// Evidence over less time, in milliseconds, is said to be short: a day.
 pub const SHORT_MS: i64 = 86_400_000;
+
+/// Why neither need nor (but for a reservation) duty is read from what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// Every pod that was measured cannot start, or dies again and again.
+    Failing,
+    /// Less memory than a CUDA context was ever in use.
+    NothingLoaded,
+    /// Memory stays near its peak and nearly fills the device.
+    LooksReserved,
+}
 
 /// What was measured of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +94,13 @@ pub struct Measured {
     pub peak: Option<Mib>,
     /// GPU memory that one pod needs beside its context; `None` also where a server reserves it.
     pub need: Option<Mib>,
+    /// Why it is not read as a need, where it could have been.
+    pub unread: Option<Unread>,
     /// Share of the time its busiest pod works.
     pub duty: Option<Duty>,
+    /// Least part of a whole GPU's compute that it needs so as not to be slower for it; `None` also where no series
+    /// tells the time at work.
+    pub compute: Option<Duty>,
     /// What the duty was read from.
     pub by: Option<Metric>,
     /// From the first sample to the last, in milliseconds.
@@ -82,6 +120,8 @@ pub struct Evidence {
     pub assumptions: Vec<Assumption>,
     /// Who worked when, where the series tell.
     pub activity: Option<Activity>,
+    /// What is worth knowing where who works when is used.
+    pub activity_findings: Vec<Finding>,
 }
 
 impl Evidence {
@@ -90,10 +130,11 @@ impl Evidence {
         let mut changed = 0;
         for workload in &mut demand.workloads {
             let Some(measured) = self.measured.get(&workload.key) else { continue };
-            let before = (workload.gpu_memory, workload.duty);
+            let before = (workload.gpu_memory, workload.duty, workload.compute);
+            workload.compute = workload.compute.or(measured.compute.map(Known::measured));
             workload.gpu_memory = workload.gpu_memory.or(measured.need.map(Known::measured));
             workload.duty = workload.duty.or(measured.duty.map(Known::measured));
-            changed += u64::from(before != (workload.gpu_memory, workload.duty));
+            changed += u64::from(before != (workload.gpu_memory, workload.duty, workload.compute));
         }
         changed
     }

@@ -16,8 +16,8 @@ use tesela_model::origin::{Known, Origin};
 use tesela_model::product::ProductTable;
 use tesela_model::quantity::Mib;
 use tesela_model::server::{Program, Server};
-use tesela_model::usage::{Metric, Sample, Subject, UsageSeries};
-use tesela_plan::evidence::{Collector, Evidence, Measured, Scene};
+use tesela_model::usage::{Metric, PodLife, Sample, Subject, UsageSeries};
+use tesela_plan::evidence::{Collector, Evidence, Measured, Scene, Unread};
 use tesela_plan::input::{PlanInput, Settings};
 use tesela_plan::plan;
 use tesela_plan::validate::validate;
@@ -30,12 +30,13 @@ struct Case {
     fleet: Fleet,
     demand: Demand,
     servers: BTreeMap<WorkloadKey, Server>,
+    lives: BTreeMap<PodRef, PodLife>,
     series: Vec<UsageSeries>,
 }
 
 impl Case {
     fn new(fleet: Fleet, demand: Demand) -> Self {
-        Self { fleet, demand, servers: BTreeMap::new(), series: Vec::new() }
+        Self { fleet, demand, servers: BTreeMap::new(), lives: BTreeMap::new(), series: Vec::new() }
     }
 
     /// With a series of one value every five minutes, from a time on.
@@ -61,14 +62,18 @@ impl Case {
         self.finish(false)
     }
 
-    fn finish(&self, ratio: bool) -> Evidence {
-        let scene = Scene {
+    fn scene(&self) -> Scene<'_> {
+        Scene {
             demand: &self.demand,
             fleet: &self.fleet,
             products: ProductTable::builtin(),
             servers: &self.servers,
-        };
-        let mut collector = Collector::new(scene);
+            lives: &self.lives,
+        }
+    }
+
+    fn finish(&self, ratio: bool) -> Evidence {
+        let mut collector = Collector::new(self.scene());
         self.series.iter().for_each(|one| collector.take(one));
         collector.finish(&Settings::default(), ratio)
     }
@@ -115,11 +120,17 @@ fn memory_is_the_peak_of_all_pods_and_a_reserve() {
 
 #[test]
 fn a_small_peak_has_a_reserve_too_and_a_large_one_ends_with_the_device() {
-    let need = |mib: u64| {
-        whole().add(Metric::MemoryUsed, pod("web-n-0"), 0, &[mib << 10]).measured("web").need.unwrap()
-    };
+    let measured =
+        |mib: u64| whole().add(Metric::MemoryUsed, pod("web-n-0"), 0, &[mib << 10]).measured("web");
+    let need = |mib: u64| measured(mib).need.unwrap();
     assert_eq!(need(1000), Mib(1000 + 256 - 500));
-    assert_eq!(need(100), Mib(1), "less than a context is next to nothing");
+    assert_eq!(need(500), Mib(256));
+    let less = measured(499);
+    assert_eq!(
+        (less.need, less.unread),
+        (None, Some(Unread::NothingLoaded)),
+        "less than a context shows no need"
+    );
     let most = ProductTable::builtin().find(H100).unwrap().memory.unwrap();
     assert_eq!(need(most.0 - 100), Mib(most.0 - 500));
 }
@@ -272,15 +283,9 @@ fn pods_of_others_are_counted_and_the_exporters_own_are_not() {
 fn pods_of_earlier_snapshots_are_known() {
     let case = whole();
     let key = case.demand.workloads[0].key.clone();
-    let scene = Scene {
-        demand: &case.demand,
-        fleet: &case.fleet,
-        products: ProductTable::builtin(),
-        servers: &case.servers,
-    };
-    let mut collector = Collector::new(scene);
+    let mut collector = Collector::new(case.scene());
     let old = PodRef { namespace: "a".into(), name: "old".into() };
-    collector.earlier(&old, &key, "n", &resource("nvidia.com/gpu"));
+    collector.earlier(&old, &key, "n", &resource("nvidia.com/gpu"), None);
     let samples = vec![Sample { at_ms: 0, value: 4 << 20 }];
     collector.take(&UsageSeries { metric: Metric::MemoryUsed, subject: pod("old"), samples });
     let found = collector.finish(&Settings::default(), false);
@@ -333,41 +338,108 @@ fn gpus_that_never_work_are_found() {
 #[test]
 fn who_worked_when_is_kept_by_window() {
     let half = 500_000;
+    let first = [vec![0, half, half, 0], vec![0; 6]].concat();
     let case = whole()
-        .add(Metric::GpuUtil, pod("web-n-0"), 0, &[0, half, half, 0])
+        .add(Metric::GpuUtil, pod("web-n-0"), 0, &first)
         .add(Metric::GpuUtil, pod("web-n-1"), 0, &[0, 0, 200_000, 5_000])
         // The monitoring was down for a while.
-        .add(Metric::GpuUtil, pod("web-n-0"), 10 * STEP, &[0, half]);
+        .add(Metric::GpuUtil, pod("web-n-0"), 20 * STEP, &[0, half]);
     let activity = case.evidence().activity.unwrap();
-    assert_eq!((i64::from(activity.window_ms()), activity.windows()), (STEP, 6));
-    let windows = activity.series()[0].windows.iter().map(|w| (w.active, w.busy_permille));
-    assert_eq!(windows.collect::<Vec<_>>(), [(0, 0), (1, 500), (2, 500), (0, 0), (0, 0), (1, 500)]);
+    assert_eq!((i64::from(activity.window_ms()), activity.windows()), (STEP, 12));
+    let windows =
+        activity.series()[0].windows.iter().map(|w| (w.active, w.busy_permille)).collect::<Vec<_>>();
+    assert_eq!(windows[..4], [(0, 0), (1, 500), (2, 500), (0, 0)]);
+    assert_eq!(windows[4..], [vec![(0, 0); 7], vec![(1, 500)]].concat());
     assert!(activity.of(&case.demand.workloads[0].key).is_some());
+    let short = whole().add(Metric::GpuUtil, pod("web-n-0"), 0, &first).evidence();
+    assert!(short.activity.is_none(), "ten windows are too few");
     let single = whole().add(Metric::GpuUtil, pod("web-n-0"), 0, &[half]).evidence();
     assert!(single.activity.is_none());
 }
 
+/// One pod of a workload speaks for it where another has no sample; a window that no pod knows is in nobody's series.
+#[test]
+fn a_window_is_known_by_any_of_the_pods() {
+    let other = running(workload("a", "other", 1), "n", "nvidia.com/gpu", 1);
+    let mut case = whole();
+    case.demand.workloads.push(other);
+    let busy = |n: usize| vec![500_000; n];
+    let case = case
+        .add(Metric::GpuUtil, pod("web-n-0"), 0, &busy(10))
+        .add(Metric::GpuUtil, pod("web-n-1"), 8 * STEP, &busy(8))
+        .add(Metric::GpuUtil, pod("other-n-0"), 2 * STEP, &busy(18));
+    let activity = case.evidence().activity.unwrap();
+    // 0 to 15 of web, 2 to 19 of other.
+    assert_eq!((activity.series().len(), activity.windows()), (2, 14));
+    let web = activity.of(&case.demand.workloads[0].key).unwrap();
+    assert_eq!(web.windows.iter().map(|w| w.active).max(), Some(2));
+    // Steps that are longer than a window can be stop nobody else.
+    let sparse = whole()
+        .add(Metric::GpuUtil, pod("web-n-0"), 0, &busy(20))
+        .add(Metric::GpuUtil, pod("web-n-1"), 0, &busy(1))
+        .add(Metric::GpuUtil, pod("web-n-1"), 0, &busy(1));
+    let mut sparse = sparse;
+    sparse.series[2].samples.push(Sample { at_ms: DAY, value: 1 });
+    assert_eq!(sparse.evidence().activity.unwrap().windows(), 20);
+}
+
+fn planned(case: &Case, demand: &Demand) -> tesela_model::plan::Plan {
+    let input = PlanInput {
+        products: ProductTable::builtin(),
+        fleet: &case.fleet,
+        demand,
+        findings: &[],
+        prices: None,
+        settings: Settings::default(),
+    };
+    let made = plan(&input);
+    assert_eq!(validate(&input, &made), []);
+    made
+}
+
+/// More work never takes less hardware: who keeps a GPU busy does not get a seventh of one.
+#[test]
+fn measured_work_keeps_the_compute_that_it_keeps_busy() {
+    let held = |percent: u64| {
+        let case = whole().pod("web-n-0", 5, percent).pod("web-n-1", 5, percent);
+        let mut demand = case.demand.clone();
+        case.evidence().apply(&mut demand);
+        let plan = planned(&case, &demand);
+        let slices = |a: &tesela_model::plan::Assignment| match (&a.profile, a.replicas) {
+            (Some(profile), None) => u64::from(profile.slices()) * 1000 / 7,
+            (None, Some(replicas)) => 1000 / u64::from(replicas),
+            _ => 1000,
+        };
+        plan.assignments.iter().map(|a| slices(a) * a.count).sum::<u64>()
+    };
+    let all: Vec<u64> = [35, 50, 60, 95, 100].into_iter().map(held).collect();
+    assert!(all.is_sorted(), "{all:?}");
+    assert_eq!(all.last(), Some(&2000), "{all:?}");
+    assert!(held(50) >= 2 * 500, "{all:?}");
+}
+
 #[test]
 fn a_measured_workload_leaves_its_whole_gpu() {
-    let case = whole().pod("web-n-0", 7, 80).pod("web-n-1", 6, 30);
+    let case = whole().pod("web-n-0", 7, 40).pod("web-n-1", 6, 30);
     let of = |demand: &Demand| {
-        let input = PlanInput {
-            products: ProductTable::builtin(),
-            fleet: &case.fleet,
-            demand,
-            findings: &[],
-            prices: None,
-            settings: Settings::default(),
-        };
-        let made = plan(&input);
-        assert_eq!(validate(&input, &made), []);
-        made.assignments.iter().map(|a| (a.mode, a.count)).collect::<Vec<_>>()
+        planned(&case, demand).assignments.iter().map(|a| (a.mode, a.count)).collect::<Vec<_>>()
     };
     assert_eq!(of(&case.demand), [(Mode::Exclusive, 2)]);
     let mut after = case.demand.clone();
     case.evidence().apply(&mut after);
     after.workloads[0] = after.workloads[0].clone().with(|w| w.count = 2);
-    assert_eq!(of(&after), [(Mode::Mig, 2)]);
+    assert_eq!(of(&after), [(Mode::TimeSliced, 2)]);
+    // Work that needs an instance gets one with the compute that it keeps busy: 30 % and a reserve are 3 of 7 slices.
+    let case = whole().pod("web-n-0", 7, 30).pod("web-n-1", 6, 28);
+    let mut cut = case.demand.clone();
+    case.evidence().apply(&mut cut);
+    cut.workloads[0].isolation = Some(Known::given(tesela_model::demand::Isolation::Instance));
+    let made = planned(&case, &cut);
+    assert!(
+        made.assignments.iter().all(|a| a.profile.as_ref().unwrap().slices() == 3),
+        "{:?}",
+        made.assignments
+    );
 }
 
 proptest! {

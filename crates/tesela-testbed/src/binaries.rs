@@ -34,6 +34,8 @@ struct Module {
     programs: Vec<(&'static str, &'static str)>,
     /// Values for `-X`.
     values: Vec<String>,
+    /// Other names of the program that is all of Kubernetes.
+    links: &'static [&'static str],
 }
 
 /// The programs of one release of Kubernetes.
@@ -66,16 +68,7 @@ impl Binaries {
     /// # Errors
     /// When Go is missing or fails.
     pub fn build(release: Release) -> Result<Self> {
-        let module = Module::kubernetes(release)?;
-        let folder = module.build()?;
-        for component in COMPONENTS {
-            let link = folder.join(component);
-            if !link.is_symlink() {
-                std::os::unix::fs::symlink(KUBERNETES, &link)
-                    .with_context(|| format!("cannot make {}", link.display()))?;
-            }
-        }
-        Self::of(release, folder)
+        Self::of(release, Module::kubernetes(release)?.build()?)
     }
 
     fn of(release: Release, kubernetes: PathBuf) -> Result<Self> {
@@ -153,7 +146,7 @@ impl NodeBinaries {
         };
         let image = binaries.image();
         if !image.is_file() {
-            let half = image.with_extension(format!("half-{}", std::process::id()));
+            let half = half(&image);
             let told = Command::new(binaries.container.join(CONTAINER)).arg("image").arg(&half).output()?;
             ensure!(told.status.success(), "no image: {}", String::from_utf8_lossy(&told.stderr));
             std::fs::rename(&half, &image)?;
@@ -195,6 +188,7 @@ impl Module {
                 ("host-local", "github.com/containernetworking/plugins/plugins/ipam/host-local"),
             ],
             values: vec![format!("github.com/containerd/containerd/v2/version.Version=v{version}")],
+            links: &[],
         })
     }
 
@@ -205,6 +199,7 @@ impl Module {
             folder: testbed().join(name),
             programs: vec![(program, ".")],
             values: Vec::new(),
+            links: &[],
         }
     }
 
@@ -221,6 +216,7 @@ impl Module {
             folder: release.folder(),
             programs: vec![(KUBERNETES, ".")],
             values,
+            links: &COMPONENTS,
         })
     }
 
@@ -254,11 +250,14 @@ impl Module {
         }
         eprintln!("Building {} of {} (minutes, once)", self.name, self.folder.display());
         let begin = Instant::now();
-        let half = folder.with_extension(format!("half-{}", std::process::id()));
+        let half = half(&folder);
         let _ = std::fs::remove_dir_all(&half);
         std::fs::create_dir_all(&half).with_context(|| format!("cannot make {}", half.display()))?;
         for (program, package) in &self.programs {
             self.go(&half.join(program), package)?;
+        }
+        for name in self.links {
+            std::os::unix::fs::symlink(KUBERNETES, half.join(name))?;
         }
         // Whoever was quicker has built the same.
         if std::fs::rename(&half, &folder).is_err() {
@@ -291,6 +290,13 @@ fn required_go(folder: &Path) -> Result<String> {
     let text = std::fs::read_to_string(folder.join("go.mod"))?;
     let version = text.lines().find_map(|line| line.strip_prefix("go "));
     Ok(version.context("a go.mod without a version of Go")?.to_owned())
+}
+
+/// Where something lies until it is whole.
+fn half(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".half-{}", std::process::id()));
+    name.into()
 }
 
 /// Where builds are kept.
@@ -328,7 +334,7 @@ pub fn cluster_policy_crd() -> Result<PathBuf> {
     ensure!(told.status.success(), "`go mod download` of {MODULE} ended with {}: {said}", told.status);
     let told = serde_json::from_slice::<serde_json::Value>(&told.stdout).context("Go printed no JSON")?;
     let source = Path::new(told["Dir"].as_str().context("Go told of no folder")?).join(FILE);
-    let half = kept.with_extension(format!("half-{}", std::process::id()));
+    let half = half(&kept);
     std::fs::create_dir_all(cache()?)?;
     let text = std::fs::read(&source).with_context(|| format!("cannot read {}", source.display()))?;
     std::fs::write(&half, text).and_then(|()| std::fs::rename(&half, &kept))?;

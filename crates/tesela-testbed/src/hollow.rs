@@ -3,7 +3,6 @@
 //! A pod that is bound to a node becomes Running and Ready, and one that is being deleted is gone. That is enough for
 //! everything that decides about pods: schedulers, controllers, budgets, quotas.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -17,14 +16,19 @@ pub struct Hollow {
 }
 
 impl Hollow {
-    /// Starts them. Pods in `as_they_are` (`namespace/name`) keep the status they have.
-    pub fn start(api: Api, as_they_are: BTreeSet<String>) -> Self {
+    /// On a pod: its status stays as whoever made it wrote it; it goes when it is deleted.
+    pub const SPOKEN_FOR: &'static str = "testbed.tesela.dev/spoken-for";
+    /// On a pod: its kubelet is away, so that it stays as it is, deleted or not.
+    pub const AWAY: &'static str = "testbed.tesela.dev/away";
+
+    /// Starts them.
+    pub fn start(api: Api) -> Self {
         let hollow = Self { faults: Arc::default() };
         let faults = hollow.faults.clone();
         // Not joined: it ends with the connection, and that with the cluster.
         std::thread::spawn(move || {
             // The API server ends a watch now and then; a watch that cannot begin any more is the cluster's end.
-            while api.watch("/api/v1/pods", |event| see(&api, &as_they_are, &faults, event)).is_ok() {}
+            while api.watch("/api/v1/pods", |event| see(&api, &faults, event)).is_ok() {}
         });
         hollow
     }
@@ -35,18 +39,20 @@ impl Hollow {
     }
 }
 
-fn see(api: &Api, as_they_are: &BTreeSet<String>, faults: &Mutex<Vec<String>>, event: &Value) -> bool {
+fn see(api: &Api, faults: &Mutex<Vec<String>>, event: &Value) -> bool {
     let pod = &event["object"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (namespace, name) = (text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
-    if event["type"] == "DELETED" || name.is_empty() || pod["spec"]["nodeName"].is_null() {
+    let marked = |mark: &str| !pod["metadata"]["annotations"][mark].is_null();
+    let bound = !pod["spec"]["nodeName"].is_null();
+    if event["type"] == "DELETED" || name.is_empty() || !bound || marked(Hollow::AWAY) {
         return true;
     }
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
     let answer = if !pod["metadata"]["deletionTimestamp"].is_null() {
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}});
         api.delete(&path, &options)
-    } else if is_new(pod) && !as_they_are.contains(&format!("{namespace}/{name}")) {
+    } else if is_new(pod) && !marked(Hollow::SPOKEN_FOR) {
         api.patch(&format!("{path}/status"), Patch::Strategic, &running(pod))
     } else {
         return true;

@@ -71,7 +71,9 @@ impl Release {
 
 /// The repository's folder `testbed`.
 pub(crate) fn testbed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed")
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed");
+    // Without the dots, for people; where it is not there the next call says so.
+    folder.canonicalize().unwrap_or(folder)
 }
 
 /// The version, without its `v`, at which a go.mod requires a module.

@@ -39,7 +39,7 @@ pub(crate) fn read(
         (true, Some(_), Some(measured)) => measured,
         (true, Some(_), None) => {
             return Err(Failure::input("--at-once: nothing says who works when")
-                .hint("add --requests with a log, or --usage with series of GPU use over time"));
+                .hint("add --requests with a log, or --usage with series of GPU use over time that cover the same hours (at least 12 windows of an hour or less)"));
         }
         (true, None, _) => return Ok(None),
     };

@@ -39,10 +39,16 @@ pub(crate) fn measure(
             .hint("add what `kubectl get nodes,pods -A -o json` prints"));
     };
     let fleet = fleets.iter().cloned().fold(observed.fleet.clone(), merge_fleet);
-    let scene = Scene { demand: &observed.demand, fleet: &fleet, products, servers: &observed.servers };
+    let scene = Scene {
+        demand: &observed.demand,
+        fleet: &fleet,
+        products,
+        servers: &observed.servers,
+        lives: &observed.lives,
+    };
     let mut collector = Collector::new(scene);
-    for (pod, held) in &observed.earlier {
-        collector.earlier(pod, &held.workload, &held.node, &held.resource);
+    for (pod, held) in observed.earlier.iter().flat_map(|(pod, lives)| lives.iter().map(move |l| (pod, l))) {
+        collector.earlier(pod, &held.workload, &held.node, &held.resource, held.started_ms);
     }
     let mut findings = Vec::new();
     let mut unclear = false;
@@ -57,6 +63,9 @@ pub(crate) fn measure(
         observed.findings.retain(|finding| finding.rule != NEED_UNKNOWN);
     }
     findings.extend(evidence.findings.iter().cloned());
+    if words.at_once.or(words.at_once_risk).is_some() {
+        findings.extend(evidence.activity_findings.iter().cloned());
+    }
     observed.findings.extend(findings);
     Ok(Some(evidence))
 }

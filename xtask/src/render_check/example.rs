@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Map, Value, json};
+use tesela_testbed::Hollow;
 
 /// The label by which controllers find their pods.
 const OWNER: &str = "testbed.tesela.dev/owner";
@@ -156,17 +157,23 @@ fn pod(item: &Value) -> Result<Pod> {
             finalizers.push("batch.kubernetes.io/job-tracking");
         }
     }
+    // A pod whose status says no more than that it runs gets the whole status of one that does.
+    let told = !item["status"]["conditions"].is_null() || item["status"]["phase"] != "Running";
+    let mut annotations = item["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+    for (mark, holds) in [(Hollow::SPOKEN_FOR, told), (Hollow::AWAY, ending)] {
+        if holds {
+            annotations.insert(mark.to_owned(), json!("yes"));
+        }
+    }
     let mut spec = spec(item)?;
     spec["nodeName"] = item["spec"]["nodeName"].clone();
     let object = json!({
         "apiVersion": "v1", "kind": "Pod", "spec": spec,
         "metadata": {
             "namespace": namespace, "name": name, "labels": labels, "finalizers": finalizers,
-            "annotations": item["metadata"]["annotations"],
+            "annotations": annotations,
         },
     });
-    // A pod whose status says no more than that it runs gets the whole status of one that does.
-    let told = !item["status"]["conditions"].is_null() || item["status"]["phase"] != "Running";
     Ok(Pod { namespace, name, object, status: told.then(|| item["status"].clone()), ending })
 }
 

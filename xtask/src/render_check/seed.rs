@@ -34,8 +34,7 @@ pub(super) fn seed(api: &Api, example: &Example) -> Result<Hollow> {
     for namespace in &example.namespaces {
         default_account(api, namespace)?;
     }
-    let told = example.pods.iter().filter(|pod| pod.status.is_some() || pod.ending);
-    let kubelets = Hollow::start(api.clone(), told.map(Pod::path_name).collect());
+    let kubelets = Hollow::start(api.clone());
     for pod in &example.pods {
         make_pod(api, pod)?;
     }

@@ -46,7 +46,11 @@ pub(super) fn take(api: &Api) -> Result<Snapshot> {
     if let Ok(policies) = api.get("/apis/nvidia.com/v1/clusterpolicies") {
         for policy in items(&policies) {
             let annotations = ours(&policy["metadata"]["annotations"]);
-            let parts = ["migManager", "devicePlugin"].map(|part| policy["spec"][part]["config"].clone());
+            // An empty name is none.
+            let parts = ["migManager", "devicePlugin"].map(|part| {
+                let config = policy["spec"][part]["config"].as_object().cloned().unwrap_or_default();
+                config.into_iter().filter(|(_, value)| value != "").collect::<serde_json::Map<_, _>>()
+            });
             all.insert(format!("policy {}", name(policy)), json!([parts, annotations]));
         }
     }

@@ -100,7 +100,9 @@ pub(super) struct Labels {
     uuid: Option<String>,
     gpu: Option<String>,
     node: Option<String>,
+    host: Option<String>,
     instance: Option<String>,
+    cluster: Option<String>,
 }
 
 #[derive(Default)]
@@ -124,8 +126,10 @@ impl Labels {
             "pod_namespace" => &mut old.namespace,
             "UUID" | "uuid" | "gpu_uuid" => &mut self.uuid,
             "gpu" => &mut self.gpu,
-            "Hostname" | "hostname" | "node" | "kubernetes_node" => &mut self.node,
+            "node" | "kubernetes_node" => &mut self.node,
+            "Hostname" | "hostname" => &mut self.host,
             "GPU_I_ID" => &mut self.instance,
+            "cluster" => &mut self.cluster,
             _ => return None,
         })
     }
@@ -137,7 +141,8 @@ impl Labels {
     }
 
     /// What the series is about. Where Prometheus kept its target's labels, `pod` is the exporter's own pod, and the
-    /// pod with the GPU is `exported_pod`.
+    /// pod with the GPU is `exported_pod`. The node that Prometheus knows of its target goes before the exporter's
+    /// `Hostname`, which is its own pod's name where nobody told it the node's.
     pub(super) fn subject(self) -> Subject {
         let filled = |text: Option<String>| text.filter(|t| !t.is_empty());
         let pod =
@@ -145,9 +150,10 @@ impl Labels {
         let instance = filled(self.instance);
         Subject {
             pod: self.pods.into_iter().find_map(pod),
-            node: filled(self.node),
+            node: filled(self.node).or_else(|| filled(self.host)),
             gpu: filled(self.uuid).or_else(|| filled(self.gpu)),
             instance,
+            cluster: filled(self.cluster),
         }
     }
 }
@@ -181,6 +187,12 @@ mod tests {
         let gpu = subject(&[("UUID", "GPU-1"), ("gpu", "0"), ("hostname", "h"), ("GPU_I_ID", "3")]);
         assert_eq!((gpu.gpu.as_deref(), gpu.node.as_deref()), (Some("GPU-1"), Some("h")));
         assert_eq!(gpu.instance.as_deref(), Some("3"));
+        for labels in
+            [[("Hostname", "dcgm-exporter-x"), ("node", "h")], [("kubernetes_node", "h"), ("Hostname", "x")]]
+        {
+            assert_eq!(subject(&labels).node.as_deref(), Some("h"), "{labels:?}");
+        }
+        assert_eq!(subject(&[("cluster", "east")]).cluster.as_deref(), Some("east"));
     }
 
     #[test]

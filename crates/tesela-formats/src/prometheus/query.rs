@@ -30,7 +30,8 @@ pub const STEP: &str = "5m";
 const ASKED: [Metric; 3] = [Metric::MemoryUsed, Metric::EngineActive, Metric::GpuUtil];
 
 /// The queries of a vintage. Each looks over all samples of its window, so that no peak between two steps is lost;
-/// since such a function drops `__name__`, the name is put into the label `metric`.
+/// since such a function drops `__name__`, the name is put into the label `metric`. A label that a server lacks
+/// (`cluster`, `node`, one of the two spellings of the host) changes nothing: Prometheus takes it as empty.
 #[must_use]
 pub fn usage_queries(labels: Vintage) -> Vec<UsageQuery> {
     let (pod, by) = match labels {
@@ -41,7 +42,7 @@ pub fn usage_queries(labels: Vintage) -> Vec<UsageQuery> {
         let name = metric.name();
         let over = if metric.is_memory() { "max_over_time" } else { "avg_over_time" };
         let query = format!(
-            "label_replace(max by ({by}, Hostname, hostname, UUID, GPU_I_ID) ({over}({name}{{{pod}!=\"\"}}[{STEP}])), \
+            "label_replace(max by ({by}, cluster, node, Hostname, hostname, UUID, GPU_I_ID) ({over}({name}{{{pod}!=\"\"}}[{STEP}])), \
              \"metric\", \"{name}\", \"\", \"\")"
         );
         UsageQuery { metric: name, labels, query }

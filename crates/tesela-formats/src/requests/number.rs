@@ -91,7 +91,7 @@ fn cut_us(digits: &str) -> u64 {
 }
 
 /// `YYYY-MM-DD`, a blank or `T`, `HH:MM:SS`, a fraction and `Z` where wanted.
-fn date_us(text: &str) -> Option<u64> {
+pub(super) fn date_us(text: &str) -> Option<u64> {
     let bytes = text.as_bytes();
     let number = |from: usize, to: usize| -> Option<u64> {
         let part = bytes.get(from..to)?;

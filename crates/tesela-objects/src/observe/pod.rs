@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tesela_formats::requests::utc_us;
 use tesela_model::demand::{LabelOperator, LabelRule, NodeConstraints, Toleration};
 use tesela_model::label;
 use tesela_model::quantity::{Bytes, MilliCpu};
 use tesela_model::resource::GpuResource;
 use tesela_model::server::Server;
+use tesela_model::usage::PodLife;
 
 use super::server;
 use super::wire::{
@@ -63,6 +65,10 @@ pub(super) struct GpuPod {
     pub(super) priority: i32,
     /// What says that it is a notebook.
     pub(super) notebook: Option<String>,
+    /// When it started, in milliseconds since 1970; where the status does not say, when it was made.
+    pub(super) started_ms: Option<i64>,
+    /// Whether a container with GPUs, or one that must run before it, cannot start or dies again and again.
+    pub(super) failing: bool,
     /// What keeps it from working.
     pub(super) trouble: Option<Trouble>,
     /// Reason and message of a failed PodScheduled condition.
@@ -71,6 +77,13 @@ pub(super) struct GpuPod {
     pub(super) server: Option<Server>,
     /// Scheduling rules that bind it and that no plan looks at.
     pub(super) not_looked_at: BTreeSet<&'static str>,
+}
+
+impl GpuPod {
+    /// What it says of its life.
+    pub(super) fn life(&self) -> PodLife {
+        PodLife { started_ms: self.started_ms, failing: self.failing }
+    }
 }
 
 /// What keeps a pod that holds GPUs from using them.
@@ -145,6 +158,8 @@ fn gpu_pod(
         same_node,
         priority: spec.priority,
         notebook: notebook(metadata, &kind, &spec),
+        started_ms: started_ms(metadata, status),
+        failing: failing(&spec, status),
         trouble: trouble(&spec, status),
         unscheduled: unscheduled.map(|c| shorten(&format!("{}: {}", c.reason, c.message))),
         server: spec.containers.iter().filter(|c| asks_for_gpus(c)).find_map(server::server),
@@ -153,6 +168,12 @@ fn gpu_pod(
         kind,
         owner,
     }
+}
+
+fn started_ms(metadata: &Metadata, status: &PodStatus) -> Option<i64> {
+    let times = [&status.start_time, &metadata.creation_timestamp];
+    let us = times.into_iter().flatten().find_map(|text| utc_us(text))?;
+    i64::try_from(us / 1000).ok()
 }
 
 fn asks_for_gpus(container: &Container) -> bool {
@@ -421,11 +442,20 @@ pub(super) fn image_path(image: &str) -> &str {
 /// Reasons of a waiting container that are on the way and no trouble.
 const ON_THE_WAY: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
+/// Why a container waits, where that is no step on the way.
+fn waits(status: &ContainerStatus) -> Option<String> {
+    let reason = status.state.waiting.as_ref()?.reason.as_str();
+    (!ON_THE_WAY.contains(&reason)).then(|| reason.to_owned())
+}
+
+/// Another container's trouble, such as a sidecar's, says nothing of the one that works on the GPU.
+fn failing(spec: &PodSpec, status: &PodStatus) -> bool {
+    let asks = |name: &str| spec.containers.iter().any(|c| c.name == name && asks_for_gpus(c));
+    let with_gpus = status.container_statuses.iter().filter(|s| asks(&s.name));
+    status.init_container_statuses.iter().chain(with_gpus).any(|s| waits(s).is_some())
+}
+
 fn trouble(spec: &PodSpec, status: &PodStatus) -> Option<Trouble> {
-    let waits = |s: &ContainerStatus| {
-        let reason = s.state.waiting.as_ref()?.reason.as_str();
-        (!ON_THE_WAY.contains(&reason)).then(|| reason.to_owned())
-    };
     for (statuses, prefix) in [(&status.init_container_statuses, "Init:"), (&status.container_statuses, "")] {
         for container in statuses {
             match waits(container) {

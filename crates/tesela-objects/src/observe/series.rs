@@ -39,7 +39,7 @@ pub(super) struct Series {
     /// Most devices that all pods asked for at once.
     most_devices: u64,
     /// Pods of closed snapshots.
-    pub(super) pods: BTreeMap<PodRef, HeldBefore>,
+    pub(super) pods: BTreeMap<PodRef, Vec<HeldBefore>>,
     /// Latest time in the document, in the current snapshot, and whether an earlier one goes beyond it.
     times: Times,
 }
@@ -151,7 +151,12 @@ impl Series {
         if let Some(workloads) = self.candidate.take().filter(|_| later) {
             self.fold(&workloads);
             self.closed += 1;
-            self.pods.extend(std::mem::take(&mut self.candidate_pods));
+            for (pod, held) in std::mem::take(&mut self.candidate_pods) {
+                let lives = self.pods.entry(pod).or_default();
+                if !lives.contains(&held) {
+                    lives.push(held);
+                }
+            }
             self.covered = current;
             let (before, now) = (self.times.snapshot.take(), self.times.document.take());
             if let (Some(before), Some(now)) = (before, &now)
@@ -314,6 +319,7 @@ fn held((name, record, pod): &(&PodRef, &PodRecord, &super::pod::GpuPod)) -> Opt
         workload: workload::key(name, pod),
         node: record.node.clone()?,
         resource: resource.clone(),
+        started_ms: pod.started_ms,
     };
     Some(((*name).clone(), held))
 }

@@ -4,7 +4,8 @@
 //! an argument may be a secret. The environment is not read at all.
 //!
 //! Flags: the programs' own references (`vllm serve --help`, `sglang.launch_server --help`,
-//! `text-generation-launcher --help`, `trtllm-serve --help`, `tensorflow_model_server --help`).
+//! `text-generation-launcher --help`, `trtllm-serve --help`, `tensorflow_model_server --help`, `lmdeploy serve
+//! api_server --help`).
 
 use tesela_model::server::{Program, Server};
 
@@ -41,9 +42,16 @@ fn program(image: &str, words: &[&str]) -> Option<Program> {
     let run = words.iter().take(8).map(|word| word.rsplit('/').next().unwrap_or(word));
     for word in run {
         let found = match word {
-            "vllm" | "vllm.entrypoints.openai.api_server" | "vllm.entrypoints.api_server" => Program::Vllm,
-            "sglang.launch_server" | "sglang" => Program::Sglang,
-            "trtllm-serve" => Program::TensorRtLlm,
+            "vllm"
+            | "vllm.entrypoints.openai.api_server"
+            | "vllm.entrypoints.api_server"
+            | "dynamo.vllm"
+            | "openllm" => Program::Vllm,
+            "huggingfaceserver" => kserve(words)?,
+            "sglang.launch_server" | "sglang" | "dynamo.sglang" => Program::Sglang,
+            "trtllm-serve" | "dynamo.trtllm" => Program::TensorRtLlm,
+            "lmdeploy" | "lmdeploy.serve.openai.api_server" => Program::Lmdeploy,
+            "aphrodite" | "aphrodite.endpoints.openai.api_server" => Program::Aphrodite,
             "tritonserver" => Program::Triton,
             "text-generation-launcher" => Program::Tgi,
             "tensorflow_model_server" | "tf_serving_entrypoint.sh" => Program::TensorFlowServing,
@@ -56,8 +64,13 @@ fn program(image: &str, words: &[&str]) -> Option<Program> {
     // Order matters: `tritonserver` images exist with vLLM inside, and serving is more than TensorFlow.
     let has = |part: &str| name.contains(part);
     let words_of_name = || name.split(|c: char| !c.is_ascii_alphanumeric());
+    let has_part = |part: &str| name.split('/').any(|one| one == part);
     Some(match () {
-        () if has("vllm") => Program::Vllm,
+        () if has("vllm") || has("openllm") || has("ray-llm") || has_part("llm-d") => Program::Vllm,
+        () if has("huggingfaceserver") => kserve(words)?,
+        () if has("djl-serving") || has("djl-inference") => djl(&whole)?,
+        () if has("lmdeploy") => Program::Lmdeploy,
+        () if has("aphrodite") => Program::Aphrodite,
         () if has("sglang") => Program::Sglang,
         () if has("tritonserver") || has("triton-server") => Program::Triton,
         () if has("tensorrt-llm") || has("trtllm") => Program::TensorRtLlm,
@@ -67,9 +80,27 @@ fn program(image: &str, words: &[&str]) -> Option<Program> {
         }
         () if has("tensorflow") => Program::TensorFlow,
         () if words_of_name().any(|word| word == "jax") => Program::Jax,
-        () if whole.starts_with("nvcr.io/nim/") => Program::Nim,
+        () if whole.starts_with("nvcr.io/nim/") || name.contains("/nim/") => Program::Nim,
         () => return None,
     })
+}
+
+/// KServe's server for Hugging Face models runs vLLM where that knows the model, unless it is told otherwise.
+fn kserve(words: &[&str]) -> Option<Program> {
+    let joined = words.contains(&"--backend=huggingface");
+    let apart = words.windows(2).any(|pair| pair == ["--backend", "huggingface"]);
+    (!joined && !apart).then_some(Program::Vllm)
+}
+
+/// What AWS' and DJL's serving images have inside stands in the tag: `0.32.0-lmi14.0.0-cu126`, `0.30.0-tensorrtllm`.
+fn djl(image: &str) -> Option<Program> {
+    let (_, tag) = image.rsplit('/').next().unwrap_or(image).split_once(':')?;
+    let part = |wanted: &str| tag.split('-').any(|part| part.starts_with(wanted));
+    match () {
+        () if part("tensorrtllm") || part("trtllm") => Some(Program::TensorRtLlm),
+        () if part("lmi") => Some(Program::Vllm),
+        () => None,
+    }
 }
 
 /// `--flag value` and `--flag=value`, with `_` and `-` alike. Of a flag that stands twice the last counts.
@@ -100,7 +131,7 @@ fn read_flag(server: &mut Server, flag: &str, value: &str) {
         | "per-process-gpu-memory-fraction" => {
             server.memory_share = permille(value).or(server.memory_share);
         }
-        "max-model-len" | "context-length" | "max-total-tokens" | "max-seq-len" => {
+        "max-model-len" | "session-len" | "context-length" | "max-total-tokens" | "max-seq-len" => {
             server.context = count(value).or(server.context);
         }
         "max-num-seqs" | "max-running-requests" | "max-concurrent-requests" | "max-batch-size" => {
@@ -220,6 +251,31 @@ mod tests {
             ),
             ("x.example/app", &["sh", "-c", "exec /usr/bin/vllm serve m --port 8000"], Some(Program::Vllm)),
             ("x.example/app", &["python3", "-m", "sglang.launch_server"], Some(Program::Sglang)),
+            (
+                "kserve/huggingfaceserver:v0.14.0-gpu",
+                &["--model_name=l", "--model_id=m"],
+                Some(Program::Vllm),
+            ),
+            ("kserve/huggingfaceserver:v0.14.0-gpu", &["--backend=huggingface"], None),
+            ("kserve/huggingfaceserver:v0.14.0-gpu", &["--backend", "huggingface"], None),
+            (
+                "x.example/app",
+                &["python", "-m", "huggingfaceserver", "--backend", "vllm"],
+                Some(Program::Vllm),
+            ),
+            ("rayproject/ray-llm:2.44.0-py311-cu124", &["ray", "start", "--head"], Some(Program::Vllm)),
+            ("rayproject/ray:2.44.0-py311-gpu", &["ray", "start", "--head"], None),
+            ("deepjavalibrary/djl-serving:0.32.0-lmi14.0.0-cu126", &[], Some(Program::Vllm)),
+            ("a.example:5000/djl-inference:0.30.0-tensorrtllm0.12.0-cu125", &[], Some(Program::TensorRtLlm)),
+            ("deepjavalibrary/djl-serving:0.32.0-pytorch-gpu", &[], None),
+            ("bentoml/openllm:0.6", &[], Some(Program::Vllm)),
+            ("ghcr.io/llm-d/llm-d:v0.2.0", &[], Some(Program::Vllm)),
+            ("x.example/llm-dashboard:1", &[], None),
+            ("nvcr.io/nvidia/ai-dynamo/runtime:1", &["python3", "-m", "dynamo.vllm"], Some(Program::Vllm)),
+            ("openmmlab/lmdeploy:v0.7", &[], Some(Program::Lmdeploy)),
+            ("x.example/app", &["lmdeploy", "serve", "api_server", "m"], Some(Program::Lmdeploy)),
+            ("alpindale/aphrodite-openai:latest", &[], Some(Program::Aphrodite)),
+            ("harbor.example/proxy/nim/meta/llama-3.1-8b-instruct:1.8", &[], Some(Program::Nim)),
             ("vllm.example.com:5000/team/app:1", &[], None),
             ("ollama/ollama:0.12", &["serve"], None),
             ("x.example/ajax:1", &[], None),

@@ -285,6 +285,7 @@ pub(super) struct PodStatus {
     pub(super) message: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) conditions: Vec<Condition>,
+    pub(super) start_time: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub(super) container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "or_default")]

@@ -236,25 +236,39 @@ unfence() {
   change kubectl annotate node "$1" tesela.dev/cordoned-
 }
 
-# evict NAMESPACE POD: through the eviction API, so that PodDisruptionBudgets hold; waits until it is gone.
+# pod_uid NAMESPACE POD: empty when it is not there.
+pod_uid() {
+  kubectl get pod "$2" -n "$1" --ignore-not-found -o 'jsonpath={.metadata.uid}'
+}
+
+# evict NAMESPACE POD: through the eviction API, so that PodDisruptionBudgets hold; waits until it is gone. By its uid,
+# because a StatefulSet makes the next pod under the same name, at once.
 evict() {
-  local body deadline
-  body=$(printf '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"%s","namespace":"%s"}}' "$2" "$1")
+  local uid body deadline
   if [ "$DRY_RUN" = 1 ]; then
     say "would evict: $1/$2"
     return
   fi
+  uid=$(pod_uid "$1" "$2")
+  if [ -z "$uid" ]; then return; fi
+  body='{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"%s","namespace":"%s"},"deleteOptions":{"preconditions":{"uid":"%s"}}}'
+  # shellcheck disable=SC2059 # the body is the format
+  body=$(printf "$body" "$2" "$1" "$uid")
   deadline=$((SECONDS + EVICT_SECONDS))
   until printf '%s' "$body" | kubectl create --raw "/api/v1/namespaces/$1/pods/$2/eviction" -f - >/dev/null; do
-    if [ -z "$(kubectl get pod "$2" -n "$1" --ignore-not-found -o name)" ]; then return; fi
+    if [ "$(pod_uid "$1" "$2")" != "$uid" ]; then return; fi
     if [ "$SECONDS" -ge "$deadline" ]; then
       stop "pod $1/$2 could not be evicted in $EVICT_SECONDS s; look at its PodDisruptionBudget"
     fi
     sleep 5
   done
   say "evicted $1/$2"
-  kubectl wait --for=delete "pod/$2" -n "$1" --timeout="${EVICT_SECONDS}s" >/dev/null ||
-    stop "pod $1/$2 was evicted and is still there after $EVICT_SECONDS s"
+  until [ "$(pod_uid "$1" "$2")" != "$uid" ]; do
+    if [ "$SECONDS" -ge "$deadline" ]; then
+      stop "pod $1/$2 was evicted and is still there after $EVICT_SECONDS s"
+    fi
+    sleep 2
+  done
 }
 
 # evict_from NODE PODS: the named pods of this node, and those in ALSO_RESTART.

@@ -58,7 +58,8 @@ fn each_workload_counts_with_the_most_it_had_at_once() {
     let batch = read.demand.tenants.iter().find(|t| t.name == "b");
     assert_eq!(batch.map(|t| t.namespaces.clone()), Some(vec!["b".to_owned()]));
     let earlier = read.earlier.iter().find(|(name, _)| name.name == "batch-0").unwrap();
-    assert_eq!((earlier.1.workload.name.as_str(), earlier.1.node.as_str()), ("batch", "n"));
+    let [earlier] = &earlier.1[..] else { panic!("{earlier:?}") };
+    assert_eq!((earlier.workload.name.as_str(), earlier.node.as_str()), ("batch", "n"));
 }
 
 #[test]

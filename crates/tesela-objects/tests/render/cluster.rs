@@ -55,6 +55,8 @@ pub(crate) struct Pod {
     generation: u32,
     /// Whether it ran before the first step.
     original: bool,
+    /// No two pods have the same, also those of one name.
+    uid: u32,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +64,8 @@ pub(crate) struct Cluster {
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) works: Vec<Workload>,
     pods: Vec<Pod>,
+    /// How many pods there ever were.
+    uids: u32,
     /// Pods of before the first step that were stopped since `begin`, as namespace/name.
     pub(crate) restarted: BTreeSet<String>,
     /// Least number of ready pods since `begin`, by work.
@@ -138,8 +142,8 @@ impl Cluster {
             self.works.len() - 1
         });
         self.works[work].replicas += 1;
-        let original = node.is_some();
-        self.pods.push(Pod { name, work, node, resource, units, generation: 0, original });
+        let (original, uid) = (node.is_some(), self.next_uid());
+        self.pods.push(Pod { name, work, node, resource, units, generation: 0, original, uid });
     }
 
     /// The nodes on which a workload runs.
@@ -199,8 +203,14 @@ impl Cluster {
     fn create(&mut self, work: usize, name: String) {
         let task = &self.works[work];
         let (resource, units, generation) = (task.resource.clone(), task.units, task.generation);
-        self.pods.push(Pod { name, work, node: None, resource, units, generation, original: false });
+        let uid = self.next_uid();
+        self.pods.push(Pod { name, work, node: None, resource, units, generation, original: false, uid });
         self.schedule();
+    }
+
+    fn next_uid(&mut self) -> u32 {
+        self.uids += 1;
+        self.uids
     }
 
     /// Gives each waiting pod the first node that is open, selected and has room.
@@ -275,8 +285,8 @@ impl Cluster {
             ["get", "node", node, ..] => Ok(self.node_field(node, words.last().unwrap())),
             ["get", "nodes", ..] => Ok(self.nodes.keys().map(|n| format!("{n} \n")).collect()),
             ["get", "pods", ..] => Ok(self.list(words)),
-            ["get", "pod", name, ..] => {
-                let there = self.find(namespace, name).map(|_| format!("pod/{name}"));
+            ["get", "pod", name, .., "jsonpath={.metadata.uid}"] => {
+                let there = self.find(namespace, name).map(|pod| self.pods[pod].uid.to_string());
                 Ok(there.unwrap_or_default())
             }
             ["get", what, ..] if what.starts_with("clusterpolic") => {
@@ -308,6 +318,11 @@ impl Cluster {
                 write(&mut node.annotations, pairs);
                 Ok(String::new())
             }
+            // By name: it cannot tell a pod from the next of its name.
+            ["wait", "--for=delete", pod, ..] => match self.find(namespace, pod.trim_start_matches("pod/")) {
+                None => Ok(String::new()),
+                Some(_) => Err("timed out waiting for the condition".to_owned()),
+            },
             ["wait" | "apply" | "diff" | "taint" | "annotate" | "patch", ..] => Ok(String::new()),
             _ => Err(format!("not understood: {words:?}")),
         }

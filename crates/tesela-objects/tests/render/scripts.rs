@@ -40,7 +40,8 @@ case "$1 $2" in
     done ;;
   'get nodes') ls labels | while read -r node; do printf '%s %s\n' "$node" "$(cat "labels/$node/nvidia.com_mig.config" 2>/dev/null || true)"; done ;;
   'get pods') for argument in "$@"; do case $argument in spec.nodeName=*) node=${argument#spec.nodeName=}; cat "pods/${node%%,*}" 2>/dev/null || true ;; esac; done ;;
-  'get pod' | 'get resourcequota' | 'get namespace') ;;
+  'get pod') if ! grep -qs "^evict .*/pods/$3/" log; then printf 'uid-of-%s' "$3"; fi ;;
+  'get resourcequota' | 'get namespace') ;;
   'label node')
     write labels "$3" "${@:4}"; printf '%s\n' "$*" >>log
     # The executor of paper is done at once, and offers what the test put in `next`.

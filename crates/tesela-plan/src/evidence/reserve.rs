@@ -12,9 +12,10 @@ use crate::decide::percent;
 /// What a server takes when nobody says how much, as its own reference has it.
 fn by_default(program: Program) -> &'static str {
     match program {
-        Program::Vllm => "about nine tenths of the GPU by default",
+        Program::Vllm | Program::Aphrodite => "about nine tenths of the GPU by default",
         Program::Sglang | Program::TensorRtLlm => "most of the GPU by default",
         Program::Tgi | Program::TensorFlow | Program::TensorFlowServing => "nearly all of the GPU by default",
+        Program::Lmdeploy => "four fifths of what its weights leave free by default",
         Program::Jax => "three quarters of the GPU by default",
         Program::Triton | Program::Nim => "a pool whose size its backend sets",
     }

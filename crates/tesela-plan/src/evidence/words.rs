@@ -7,7 +7,9 @@ use tesela_model::finding::{Finding, Severity};
 use tesela_model::origin::Origin;
 use tesela_model::plan::Assumption;
 
-use super::collect::{Collector, Hold};
+use super::collect::Collector;
+use super::doubt;
+use super::hold::Hold;
 use super::{FEW_SAMPLES, Measured, RESERVE_LEAST, RESERVE_PERCENT, SHORT_MS, reserve};
 use crate::decide::percent;
 use crate::input::Settings;
@@ -24,7 +26,11 @@ pub(super) fn told(
 ) -> (Vec<Finding>, Vec<Assumption>) {
     let mut findings = Vec::new();
     findings.extend(idle(all, measured));
+    findings.extend(doubt::unread(all, measured, settings));
     findings.extend(servers(all, measured));
+    findings.extend(doubt::elsewhere(all));
+    findings.extend(doubt::clusters(all));
+    findings.extend(doubt::namesakes(all));
     findings.extend(shared(all));
     findings.extend(nobodys(all));
     findings.extend(gone(all));
@@ -32,15 +38,17 @@ pub(super) fn told(
     (findings, assumptions(all, measured, settings))
 }
 
-fn finding(severity: Severity, rule: &str, message: String, fix: &str) -> Finding {
+pub(super) fn finding(severity: Severity, rule: &str, message: String, fix: &str) -> Finding {
     Finding { severity, rule: rule.into(), subject: SUBJECT.into(), message, fix: fix.into() }
+}
+
+/// Devices that the pods of a workload hold.
+pub(super) fn held(workload: &Workload) -> u64 {
+    workload.running.iter().map(|h| u64::from(h.devices).saturating_mul(h.pods.len() as u64)).sum()
 }
 
 /// GPUs that were held for a day or more and never worked.
 fn idle(all: &Collector<'_>, measured: &BTreeMap<WorkloadKey, Measured>) -> Vec<Finding> {
-    let held = |w: &Workload| -> u64 {
-        w.running.iter().map(|h| u64::from(h.devices).saturating_mul(h.pods.len() as u64)).sum()
-    };
     let mut found = Vec::new();
     for workload in &all.scene.demand.workloads {
         let Some(one) = measured.get(&workload.key) else { continue };
@@ -67,7 +75,9 @@ fn servers(all: &Collector<'_>, measured: &BTreeMap<WorkloadKey, Measured>) -> V
     let workloads = all.scene.demand.workloads.iter();
     let unknown = workloads.filter(|w| w.gpu_memory.is_none() && w.profile.is_none());
     let served = unknown.filter_map(|w| Some((w, all.scene.servers.get(&w.key)?)));
-    served.map(|(w, server)| reserve::finding(w, server, measured.get(&w.key))).collect()
+    // What fails or never loaded anything shows no reservation either.
+    let shown = |w: &Workload| measured.get(&w.key).filter(|m| m.unread.is_none());
+    served.map(|(w, server)| reserve::finding(w, server, shown(w))).collect()
 }
 
 fn shared(all: &Collector<'_>) -> Option<Finding> {
@@ -77,19 +87,19 @@ fn shared(all: &Collector<'_>) -> Option<Finding> {
         .workloads
         .iter()
         .flat_map(|w| &w.running)
-        .filter(|h| h.pods.iter().any(|p| all.holders.get(p).is_some_and(|h| h.hold == Hold::Shared)))
+        .filter(|h| h.pods.iter().any(|p| all.ground.holders.get(p).is_some_and(|h| h.hold == Hold::Shared)))
         .map(|h| h.node.as_str())
         .collect();
-    let devices = all.devices.iter().filter(|((node, ..), _)| nodes.contains(node.as_str()));
+    let devices = all.own.devices.iter().filter(|((node, ..), _)| nodes.contains(node.as_str()));
     let peaks = devices.filter_map(|((node, gpu, _), used)| Some((used.peak()?, node, gpu)));
     let peaks = peaks.collect::<Vec<_>>();
     let bound = match peaks.iter().max() {
         Some((most, node, gpu)) => format!(" (at most {most}, on {gpu} of {node})"),
-        None if all.shared > 0 => String::new(),
+        None if all.own.shared > 0 => String::new(),
         None => return None,
     };
     let what = match peaks.len() as u64 {
-        0 => format!("{} of pods that share their device are", counted(all.shared, "series")),
+        0 => format!("{} of pods that share their device are", counted(all.own.shared, "series")),
         n => counted_is(n, "device"),
     };
     let what = if peaks.is_empty() { format!("{what} left out") } else { format!("{what} shared by pods") };
@@ -106,8 +116,8 @@ fn shared(all: &Collector<'_>) -> Option<Finding> {
 /// Devices of which no series names a pod.
 fn nobodys(all: &Collector<'_>) -> Option<Finding> {
     let holds = |h: &Hold| matches!(h, Hold::Shared);
-    let shared = all.holders.values().filter(|h| holds(&h.hold)).count();
-    let devices = all.devices.len();
+    let shared = all.ground.holders.values().filter(|h| holds(&h.hold)).count();
+    let devices = all.own.devices.len();
     // On a cluster with shared devices these are told by the finding above.
     if devices == 0 || shared > 0 {
         return None;
@@ -124,12 +134,12 @@ fn nobodys(all: &Collector<'_>) -> Option<Finding> {
 }
 
 fn gone(all: &Collector<'_>) -> Option<Finding> {
-    let pods = all.strangers.len();
-    if pods + usize::try_from(all.unplaced).unwrap_or(usize::MAX) == 0 {
+    let pods = all.own.strangers.len();
+    if pods + usize::try_from(all.own.unplaced).unwrap_or(usize::MAX) == 0 {
         return None;
     }
-    let names = all.strangers.iter().map(|p| format!("{}/{}", p.namespace, p.name)).collect::<Vec<_>>();
-    let unplaced = match all.unplaced {
+    let names = all.own.strangers.iter().map(|p| format!("{}/{}", p.namespace, p.name)).collect::<Vec<_>>();
+    let unplaced = match all.own.unplaced {
         0 => String::new(),
         n => format!("; {} of pods on nodes that the input lacks", counted(n, "series")),
     };
@@ -151,7 +161,7 @@ fn gone(all: &Collector<'_>) -> Option<Finding> {
 fn unmeasured(all: &Collector<'_>, measured: &BTreeMap<WorkloadKey, Measured>) -> Option<Finding> {
     let own = |w: &&Workload| {
         let mut pods = w.running.iter().flat_map(|h| &h.pods);
-        pods.any(|p| all.holders.get(p).is_some_and(|h| matches!(h.hold, Hold::Own(_))))
+        pods.any(|p| all.ground.holders.get(p).is_some_and(|h| matches!(h.hold, Hold::Own(_))))
     };
     let running = all.scene.demand.workloads.iter().filter(own).collect::<Vec<_>>();
     let lacking = running.iter().filter(|w| !measured.contains_key(&w.key)).collect::<Vec<_>>();
@@ -229,16 +239,16 @@ pub(super) fn span(ms: i64) -> String {
     }
 }
 
-fn counted(count: u64, one: &str) -> String {
+pub(super) fn counted(count: u64, one: &str) -> String {
     if count == 1 || one.ends_with('s') { format!("{count} {one}") } else { format!("{count} {one}s") }
 }
 
 /// `1 pod is`, `2 pods are`.
-fn counted_is(count: u64, one: &str) -> String {
+pub(super) fn counted_is(count: u64, one: &str) -> String {
     format!("{} {}", counted(count, one), if count == 1 { "is" } else { "are" })
 }
 
-fn some_of(names: &[String]) -> String {
+pub(super) fn some_of(names: &[String]) -> String {
     let shown = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(LISTED) {
         0 => shown,

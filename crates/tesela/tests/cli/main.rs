@@ -5,6 +5,7 @@
 mod activity;
 mod bad_input;
 mod estimate;
+mod evidence;
 mod harness;
 mod help;
 mod layouts;

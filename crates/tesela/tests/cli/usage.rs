@@ -90,11 +90,11 @@ fn measured_work_leaves_its_whole_gpu() {
     let folder = with(
         "leaves",
         &plain(),
-        &format!("{}\n{}\n", used("web-0", 4000, 70, 300), used("web-1", 5000, 60, 300)),
+        &format!("{}\n{}\n", used("web-0", 4000, 15, 300), used("web-1", 5000, 20, 300)),
     );
     let plan = json_of(&folder, &[]);
     let web = assignment(&plan, "web");
-    assert_eq!((&web["mode"], &web["profile"]), (&json!("mig"), &json!("1g.6gb")));
+    assert_ne!(web["mode"], "exclusive");
     // 5,000 Mi and a tenth of it, less the context that the plan adds.
     assert!(web["reason"].as_str().unwrap().contains("needs 5000Mi of GPU memory"), "{web}");
     assert_eq!(assignment(&plan, "lone")["mode"], "exclusive");
@@ -104,6 +104,13 @@ fn measured_work_leaves_its_whole_gpu() {
         plan["assumptions"].as_array().unwrap().iter().find(|a| a["subject"] == "measured use").unwrap();
     assert_eq!(measured["origin"], "measured");
     assert!(measured["value"].as_str().unwrap().contains("over 24 hours"), "{measured}");
+    let busy = with(
+        "busy",
+        &plain(),
+        &format!("{}\n{}\n", used("web-0", 4000, 70, 300), used("web-1", 5000, 60, 300)),
+    );
+    let kept = json_of(&busy, &[]);
+    assert_eq!(assignment(&kept, "web")["mode"], "exclusive", "a quarter of the compute is too little");
     let without = run_in(&folder, &["plan", "cluster.json", "--format", "json"]).json();
     assert_eq!(assignment(&without, "web")["mode"], "exclusive");
 }
@@ -162,7 +169,7 @@ fn a_reservation_is_no_need_and_secrets_stay_inside() {
 
 #[test]
 fn doubtful_evidence_is_taken_and_said() {
-    let values = ["100", "NaN", "300"].map(str::to_owned);
+    let values = ["700", "NaN", "900"].map(str::to_owned);
     let gone = series("DCGM_FI_DEV_FB_USED", "gone-7", values.clone().into_iter());
     let odd = series("DCGM_FI_DEV_FB_USED", "web-0", values.into_iter());
     let clock = series("DCGM_FI_DEV_SM_CLOCK", "web-0", std::iter::once("1".to_owned()));
