@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_crate_with_unsafe_names_every_other_lint_itself() {
-        let workspace = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n\n\
+        let workspace = "[workspace]\n\n[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n\n\
                          [workspace.lints.clippy]\ntodo = \"warn\"\n\n[profile.dev]\ndebug = 1\n";
         let own = ["missing_docs = \"warn\"", "todo = \"warn\""];
         let whole = own.into_iter().chain(OF_UNSAFE).collect::<Vec<_>>();
