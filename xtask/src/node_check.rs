@@ -33,11 +33,6 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     releases.into_iter().try_for_each(check)
 }
 
-/// The suite's step.
-pub(crate) fn all(_root: &Path) -> Result<()> {
-    run(&["all".to_owned()])
-}
-
 fn check(release: Release) -> Result<()> {
     let (binaries, machines) = (Binaries::build(release)?, NodeBinaries::build()?);
     let begin = Instant::now();

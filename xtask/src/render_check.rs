@@ -76,16 +76,6 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<()> {
     releases.into_iter().try_for_each(|release| check(root, &program, release, &cases))
 }
 
-/// The suite's steps.
-pub(crate) fn newest(root: &Path) -> Result<()> {
-    run(root, &["newest".to_owned()])
-}
-
-/// The suite's steps.
-pub(crate) fn floor(root: &Path) -> Result<()> {
-    run(root, &["floor".to_owned()])
-}
-
 fn check(root: &Path, program: &str, release: Release, cases: &[&Case]) -> Result<()> {
     let binaries = Binaries::build(release)?;
     let mut faults = Vec::new();

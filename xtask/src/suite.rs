@@ -104,17 +104,6 @@ fn all(root: &Path) -> Result<Vec<Step>> {
             ],
         ),
         Step::own("NVML's clients on an emulated node", "cargo xtask nvml-clients", crate::nvml_clients::run),
-        Step::own(
-            "rendered steps on the newest Kubernetes",
-            "cargo xtask render-check newest",
-            crate::render_check::newest,
-        ),
-        Step::own(
-            "rendered steps on the oldest Kubernetes",
-            "cargo xtask render-check floor",
-            crate::render_check::floor,
-        ),
-        Step::own("real nodes", "cargo xtask node-check all", crate::node_check::all),
         Step::own("report in a browser", "cargo xtask report", crate::report::step),
         cargo("the README's main job", &main_job(root)?),
         cargo("benchmark of packing, quick", "test --quiet --locked -p tesela-plan --bench pack -- --quick"),
