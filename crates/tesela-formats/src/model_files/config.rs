@@ -339,7 +339,11 @@ fn mixture(fields: &Fields, inner: Option<u64>, layers: u64) -> Result<Option<Mi
     let Some(width) = fields.size(&["moe_intermediate_size"])?.or(inner) else { return Ok(None) };
     let shared = match fields.number(&["shared_expert_intermediate_size"])? {
         Some(shared) => shared,
-        None => fields.number(&["n_shared_experts", "num_shared_experts"])?.unwrap_or(0) * width,
+        None => {
+            // Llama 4 does not name the expert that always works beside the routed ones; its class has one.
+            let unsaid = u64::from(fields.text(&["model_type"]) == Some("llama4_text"));
+            fields.number(&["n_shared_experts", "num_shared_experts"])?.unwrap_or(unsaid) * width
+        }
     };
     let dense_first = fields.number(&["first_k_dense_replace"])?.unwrap_or(0).min(layers);
     let step = fields.size(&["decoder_sparse_step", "moe_layer_freq", "interleave_moe_layer_step"]);
@@ -386,13 +390,9 @@ fn body(
         residual,
         inner,
         vocabulary: if facts.family.decodes { facts.vocabulary } else { 0 },
-        max_context: fields.tokens(&[
-            "max_position_embeddings",
-            "n_positions",
-            "max_seq_len",
-            "seq_length",
-            "n_ctx",
-        ]),
+        max_context: fields
+            .tokens(&["max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx"])
+            .or(facts.family.defaults.iter().find(|(n, _)| *n == "max_position_embeddings").map(|(_, v)| *v)),
         decodes: facts.family.decodes,
         compute: compute.value,
         compute_origin: compute.origin,

@@ -157,6 +157,28 @@ fn a_type_that_nobody_wrote_is_assumed() {
     assert_eq!(half.shape.unwrap().compute_origin, Origin::Given);
 }
 
+/// What the class has and its config leaves out: Llama 4's shared expert, Gemma 3's context.
+#[test]
+fn what_a_config_takes_for_granted_is_counted() {
+    let of = |text: &str| {
+        let configs = vec![read_config("config.json", text.as_bytes()).unwrap()];
+        network(&ModelFiles { configs, ..ModelFiles::default() }, &Choices::default()).unwrap()
+    };
+    let scout = of(
+        r#"{"model_type": "llama4", "torch_dtype": "bfloat16", "text_config": {"model_type": "llama4_text",
+        "hidden_size": 5120, "intermediate_size": 8192, "intermediate_size_mlp": 16384, "num_hidden_layers": 48,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "num_local_experts": 16,
+        "num_experts_per_tok": 1, "interleave_moe_layer_step": 1, "vocab_size": 202048, "tie_word_embeddings": false}}"#,
+    );
+    assert_eq!(scout.parameters, Some(107_769_861_120));
+    let gemma = of(
+        r#"{"model_type": "gemma3_text", "torch_dtype": "bfloat16", "hidden_size": 3840, "head_dim": 256,
+        "intermediate_size": 15360, "num_hidden_layers": 48, "num_attention_heads": 16, "num_key_value_heads": 8,
+        "sliding_window": 1024}"#,
+    );
+    assert_eq!(gemma.shape.unwrap().max_context, Some(131_072));
+}
+
 #[test]
 fn a_type_that_nobody_knows_is_told() {
     let text = r#"{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
