@@ -49,7 +49,7 @@ fn put_gpus(page: &mut Page, gpus: &[Gpu]) {
         ("power", Kind::Number),
         ("ECC", Kind::Number),
         ("PCI", Kind::Fixed),
-        ("UUID", Kind::Name),
+        ("UUID", Kind::Text),
     ]);
     for gpu in gpus {
         let of = &gpu.readings;
