@@ -79,6 +79,8 @@ impl Example {
                 groups.entry(key).or_default().push(pod);
             }
         }
+        // Those that wait for a node come last: what they wait for must be taken.
+        example.pods.sort_by_key(|pod| pod.object["spec"]["nodeName"].is_null());
         for ((namespace, kind, name), pods) in groups {
             example.owners.extend(owners(&namespace, &kind, &name, &pods)?);
         }
@@ -157,8 +159,10 @@ fn pod(item: &Value) -> Result<Pod> {
             finalizers.push("batch.kubernetes.io/job-tracking");
         }
     }
-    // A pod whose status says no more than that it runs gets the whole status of one that does.
-    let told = !item["status"]["conditions"].is_null() || item["status"]["phase"] != "Running";
+    // A pod whose status says no more than that it runs gets the whole status of one that does. One that waits for a node
+    // is the scheduler's, and then a kubelet's.
+    let bound = !item["spec"]["nodeName"].is_null();
+    let told = bound && (!item["status"]["conditions"].is_null() || item["status"]["phase"] != "Running");
     let mut annotations = item["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
     for (mark, holds) in [(Hollow::SPOKEN_FOR, told), (Hollow::AWAY, ending)] {
         if holds {
@@ -174,14 +178,19 @@ fn pod(item: &Value) -> Result<Pod> {
             "annotations": annotations,
         },
     });
-    Ok(Pod { namespace, name, object, status: told.then(|| item["status"].clone()), ending })
+    let mut status = item["status"].clone();
+    if let Some(status) = status.as_object_mut() {
+        // The API server's own, of the pod's requests.
+        status.remove("qosClass");
+    }
+    Ok(Pod { namespace, name, object, status: told.then_some(status), ending })
 }
 
 /// The specification that pod and template share.
 fn spec(item: &Value) -> Result<Value> {
     let mut spec = item["spec"].clone();
     let all = spec.as_object_mut().context("a pod without a spec")?;
-    for key in ["nodeName", "priority"] {
+    for key in ["nodeName", "priority", "preemptionPolicy"] {
         all.remove(key);
     }
     if let Some(class) = class(item) {
@@ -291,7 +300,8 @@ impl Make<'_> {
     }
 
     fn deployment(&self, name: &str) -> Owner {
-        let spec = json!({"replicas": self.pods.len(), "template": self.template});
+        // Until it has found its ReplicaSet it would make another.
+        let spec = json!({"replicas": self.pods.len(), "template": self.template, "paused": true});
         self.owner("Deployment", "apps/v1", "deployments", name, spec)
     }
 

@@ -26,8 +26,9 @@ pub(super) fn seed(api: &Api, example: &Example) -> Result<Hollow> {
         api.create(&format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &account)?;
     }
     for (name, value) in &example.priorities {
+        // In the examples pods wait beside others of less priority: nobody is preempted.
         let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-            "metadata": {"name": name}, "value": value});
+            "metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"});
         api.create("/apis/scheduling.k8s.io/v1/priorityclasses", &class)?;
     }
     ready_nodes(api)?;
@@ -43,8 +44,12 @@ pub(super) fn seed(api: &Api, example: &Example) -> Result<Hollow> {
         made.with_context(|| format!("{} {}/{}", owner.kind, owner.namespace, owner.name))?;
     }
     settle(api, example)?;
-    for owner in example.owners.iter().filter(|owner| owner.kind == "StatefulSet") {
-        let_roll(api, example, owner)?;
+    for owner in &example.owners {
+        match owner.kind {
+            "StatefulSet" => let_roll(api, example, owner)?,
+            "Deployment" => resume(api, owner)?,
+            _ => {}
+        }
     }
     settle(api, example)?;
     Ok(kubelets)
@@ -125,6 +130,18 @@ fn settle(api: &Api, example: &Example) -> Result<()> {
         still = if quiet { still + 1 } else { 0 };
         Ok((still >= STILL).then_some(()))
     })
+}
+
+/// Lets a Deployment go on, once its ReplicaSet is its own.
+fn resume(api: &Api, owner: &Owner) -> Result<()> {
+    until(&format!("the ReplicaSet of {}", owner.name), LIMIT, |_| {
+        let sets = api.get(&format!("/apis/apps/v1/namespaces/{}/replicasets", owner.namespace))?;
+        let mark = &owner.object["metadata"]["labels"]["testbed.tesela.dev/owner"];
+        let ours = items(&sets).find(|set| set["metadata"]["labels"]["testbed.tesela.dev/owner"] == *mark);
+        Ok(ours.is_some_and(|set| !set["metadata"]["ownerReferences"].is_null()).then_some(()))
+    })?;
+    let path = format!("{}/{}", owner.path, owner.name);
+    api.patch(&path, Patch::Merge, &json!({"spec": {"paused": false}})).map(|_| ())
 }
 
 /// Tells a StatefulSet's pods that they are of its revision, and lets it replace those that are not from now on.

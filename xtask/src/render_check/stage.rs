@@ -12,7 +12,7 @@ use tesela_testbed::{Api, Binaries, Cluster, Hollow, until};
 
 use super::example::Example;
 use super::gpu_stack::GpuStack;
-use super::seed::{items, make_namespace, name, same_plan, seed};
+use super::seed::{is, items, make_namespace, name, path_name, same_plan, seed};
 use super::{Case, call, steps};
 
 /// The scripts wait in steps of 5 and 10 seconds for machines; here nothing takes that long.
@@ -124,7 +124,32 @@ impl Stage {
         let mut command = Command::new("bash");
         command.arg(self.out().join(step).join(script)).stdin(Stdio::null());
         command.env("PATH", path).env("KUBECONFIG", self.cluster.config()).envs(WAITS);
-        call(command, &[0]).map(|_| ())
+        let told = call(command, &[0]).map_err(|error| {
+            let waiting = self.waiting().unwrap_or_else(|error| format!("{error:#}"));
+            error.context(format!("{step}/{script} failed; pods that are not ready:{waiting}"))
+        });
+        told.map(|_| ())
+    }
+
+    /// Each pod that is not ready, where it is and what it waits for.
+    fn waiting(&self) -> Result<String> {
+        let mut told = String::new();
+        for pod in items(&self.api().get("/api/v1/pods")?).filter(|pod| !is(pod, "Ready")) {
+            let labels = &pod["metadata"]["labels"];
+            let conditions = pod["status"]["conditions"].as_array();
+            let messages = conditions.into_iter().flatten().filter_map(|found| found["message"].as_str());
+            told.push_str(&format!(
+                "\n    {} on {}, {}, deleted {}, revision {}, limits {}: {}",
+                path_name(pod),
+                pod["spec"]["nodeName"],
+                pod["status"]["phase"],
+                pod["metadata"]["deletionTimestamp"],
+                labels["controller-revision-hash"],
+                pod["spec"]["containers"][0]["resources"]["limits"],
+                messages.collect::<Vec<_>>().join("; ")
+            ));
+        }
+        Ok(told)
     }
 
     /// Neither the cluster nor the stand-ins have a fault.

@@ -460,12 +460,28 @@ change_request() {
   help_on "$1" "$type" "$3" "$5" "$6"
 }
 
+# wait_observed NAMESPACE TYPE NAME: until its controller has seen the object as it is now. Before that it makes pods of
+# the former template.
+wait_observed() {
+  local deadline=$((SECONDS + WAIT_SECONDS)) generation observed
+  if [ "$DRY_RUN" = 1 ]; then return; fi
+  while true; do
+    read -r generation observed <<<"$(kubectl get "$2/$3" -n "$1" -o 'jsonpath={.metadata.generation} {.status.observedGeneration}')"
+    if [ "${observed:-0}" -ge "$generation" ]; then return; fi
+    if [ "$SECONDS" -ge "$deadline" ]; then
+      stop "$1 $2/$3: its controller has not seen the new template after $WAIT_SECONDS s"
+    fi
+    sleep 1
+  done
+}
+
 # help_on NAMESPACE TYPE NAME FORMER PODS: a StatefulSet waits for a pod of the former template that cannot start
 # (kubernetes/kubernetes#67250), so pods that wait for a node are deleted; a ReplicaSet without a Deployment
 # replaces no pod by itself, so the named PODS are evicted one by one.
 help_on() {
   local live namespace name state owner resources resource former
   case $2 in statefulsets.apps | replicasets.apps | replicationcontrollers) ;; *) return ;; esac
+  wait_observed "$1" "$2" "$3"
   live=$(pods_of_owner "$1" "$3")
   while read -r namespace name state owner resources; do
     former=no

@@ -40,6 +40,8 @@ pub(crate) struct Workload {
     units: u64,
     selector: BTreeMap<String, String>,
     generation: u32,
+    /// Resource and generation that its controller has seen: of these it makes pods.
+    seen: (String, u32),
     created: u32,
     /// Whether its pods never become ready.
     broken: bool,
@@ -136,6 +138,7 @@ impl Cluster {
                 units,
                 selector: texts(&item["spec"]["nodeSelector"]),
                 generation: 0,
+                seen: (resource.clone(), 0),
                 created: 0,
                 broken: phase == "Pending" && node.is_some(),
             });
@@ -202,7 +205,7 @@ impl Cluster {
 
     fn create(&mut self, work: usize, name: String) {
         let task = &self.works[work];
-        let (resource, units, generation) = (task.resource.clone(), task.units, task.generation);
+        let ((resource, generation), units) = (task.seen.clone(), task.units);
         let uid = self.next_uid();
         self.pods.push(Pod { name, work, node: None, resource, units, generation, original: false, uid });
         self.schedule();
@@ -242,7 +245,7 @@ impl Cluster {
     fn control(&mut self, work: usize) -> bool {
         let task = self.works[work].clone();
         let mine: Vec<usize> = (0..self.pods.len()).filter(|p| self.pods[*p].work == work).collect();
-        let old = |p: &&usize| self.pods[**p].generation != task.generation;
+        let old = |p: &&usize| self.pods[**p].generation != task.seen.1;
         let waits = |p: &&usize| self.pods[**p].node.is_none();
         if task.kind == "StatefulSet" {
             for ordinal in 0..task.replicas {
@@ -294,12 +297,19 @@ impl Cluster {
                 Ok(if name { "clusterpolicy.nvidia.com/policy".to_owned() } else { String::new() })
             }
             ["get", "resourcequota" | "namespace", ..] => Ok(String::new()),
+            ["get", object, .., fields] if fields.ends_with("{.status.observedGeneration}") => {
+                let work = self.work(object, namespace).ok_or("no such object")?;
+                let told = format!("{} {}", self.works[work].generation + 1, self.works[work].seen.1 + 1);
+                self.see(work);
+                Ok(told)
+            }
             ["get", object, ..] => self.object(folder, object, namespace, words),
             ["patch", object, ..] if object.contains(".apps/") => {
                 self.patch(object, namespace, after("-p").unwrap())
             }
             ["rollout", "status", object, ..] => {
                 let work = self.work(object, namespace).ok_or("no such object")?;
+                self.see(work);
                 let done = self.renewed(work) == self.works[work].replicas
                     && self.pods.iter().filter(|p| p.work == work).count() == self.works[work].replicas;
                 if done { Ok(String::new()) } else { Err(format!("{object} is not rolled out")) }
@@ -445,8 +455,18 @@ impl Cluster {
         let work = self.work(object, namespace).ok_or("no such object")?;
         self.works[work].resource = resource.to_owned();
         self.works[work].generation += 1;
-        self.settle();
+        // A StatefulSet's controller is slower than the next command: nobody has asked yet whether it has seen this.
+        if self.works[work].kind != "StatefulSet" {
+            self.see(work);
+        }
         Ok(String::new())
+    }
+
+    /// The controller of a workload sees it as it is now.
+    fn see(&mut self, work: usize) {
+        let task = &mut self.works[work];
+        task.seen = (task.resource.clone(), task.generation);
+        self.settle();
     }
 }
 

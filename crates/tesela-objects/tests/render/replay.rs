@@ -98,7 +98,7 @@ impl Stage {
             .arg(self.root.join("out").join(script))
             .env("BIN", self.root.join("bin"))
             .env("PAPER_PORT", self.port.to_string())
-            .env("WAIT_SECONDS", "0")
+            .env("WAIT_SECONDS", "5")
             .env("EVICT_SECONDS", "0")
             .output()
             .unwrap()
